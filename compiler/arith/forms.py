@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import gcd
 
 from whet.compiler.arith.affine import Affine, Terms, add_terms, matched
@@ -208,12 +208,8 @@ class Forms:
         """The least or greatest of all operands of a nest of them, the dominated ones left out."""
         kind = type(n)
         sign = 1 if kind is e.Min else -1
-        kept: list[Affine] = []
-        for f in (*self._operands(self.affine(n.a), kind), *self._operands(self.affine(n.b), kind)):
-            if any(self._never_above((k - f).scaled(sign)) for k in kept):
-                continue
-            kept = [k for k in kept if not self._never_above((f - k).scaled(sign))]
-            kept.append(f)
+        operands = [f for x in (n.a, n.b) for f in self._operands(self.affine(x), kind)]
+        kept = undominated(operands, sign, self._never_above)
         out, expression = kept[0], kept[0].to_expr(n.dtype)
         for f in kept[1:]:
             expression = kind(*matched(expression, f.to_expr(n.dtype)))
@@ -225,15 +221,25 @@ class Forms:
         if len(a.terms) == 1 and a.const == 0:
             ((atom, coef),) = a.terms.values()
             if coef == 1 and type(atom) is kind:
-                return [
-                    *self._operands(self.affine(atom.a), kind),
-                    *self._operands(self.affine(atom.b), kind),
-                ]
+                return [f for x in (atom.a, atom.b) for f in self._operands(self.affine(x), kind)]
         return [a]
 
     def _never_above(self, a: Affine) -> bool:
         high = self.bound(a, 1)
         return high is not None and high <= 0
+
+
+def undominated(
+    forms: Iterable[Affine], sign: int, at_most_zero: Callable[[Affine], bool]
+) -> list[Affine]:
+    """The forms that may be the least (``sign`` 1) or the greatest (-1) of them."""
+    kept: list[Affine] = []
+    for f in forms:
+        if any(at_most_zero((k - f).scaled(sign)) for k in kept):
+            continue
+        kept = [k for k in kept if not at_most_zero((f - k).scaled(sign))]
+        kept.append(f)
+    return kept
 
 
 def _is_simple(n: e.PrimExpr) -> bool:

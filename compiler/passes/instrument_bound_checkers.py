@@ -113,7 +113,7 @@ class _Checker(FactsRewriter):
                 tests = []
                 if not self.not_below(index):
                     tests.append(index >= ops.const(0, index.dtype))
-                if not self.not_above(index, extent):
+                if not self.analyzer.less(index, extent):
                     tests.append(index < extent)
                 key = (how, n.buffer, d, *map(structural_key, (index, *guards)))
                 if not tests or key in self.seen:

@@ -82,16 +82,10 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in config.items():
         asked = f"PassContext(config={{{key!r}: ...}})"
-        if key in NO_MEANING and _asks_for_nothing(key, value):
-            continue
-        option = _find(asked, key, OPTIONS, NO_MEANING)
-        out[key] = _value(key, value, option)
+        # a switch that is off asks for nothing
+        if key not in _OFF or not isinstance(value, int) or value:
+            out[key] = _value(key, value, _find(asked, key, OPTIONS, NO_MEANING))
     return out
-
-
-def _asks_for_nothing(key: str, value: Any) -> bool:
-    """True if a switch for something that is not here is off."""
-    return key in _OFF and isinstance(value, (bool, int)) and not value
 
 
 def _find(asked: str, key: str, options: Mapping[str, Option], absent: Mapping[str, str]) -> Option:

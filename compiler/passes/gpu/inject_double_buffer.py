@@ -32,6 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.threads.accesses import SECOND_HALF
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -41,7 +42,7 @@ from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, statements_of, substitute
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, statements_of, substitute
 
 DOUBLE_BUFFER = "double_buffer_scope"
 """Key of the attribute around the loops that fill a buffer of which there are to be two."""
@@ -60,15 +61,13 @@ def inject_double_buffer(func: PrimFunc) -> PrimFunc:
     """The kernel with two buffers in turns."""
 
     def loop(n: s.For) -> s.Stmt:
-        n = rewrite.children(n)
         return n if n.kind not in (s.SERIAL, s.UNROLLED) else _doubled(n)
 
     def mark(n: s.AttrStmt) -> s.Stmt:
-        return unmark(n.body) if n.key == DOUBLE_BUFFER else unmark.children(n)
+        return n.body if n.key == DOUBLE_BUFFER else n
 
-    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
-    unmark = Rewriter({s.AttrStmt: mark, s.BufferStore: keep})
-    return func.with_body(unmark(rewrite(func.body)))
+    doubled = bottom_up(func.body, {s.For: loop})
+    return func.with_body(bottom_up(doubled, {s.AttrStmt: mark}))
 
 
 @dataclass(frozen=True)
@@ -211,18 +210,11 @@ class _Doubling:
         """The statement on the half of each buffer that a step has."""
         turn = self.analyzer.simplify(number % ops.const(2, number.dtype))
 
-        def buffer(b: Buffer) -> Buffer:
-            stage = self.stages.get(b.data)
-            return b if stage is None else stage.new
-
         def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-            by = turn * self.stages[b.data].half
-            return (at_base(indices[0], lambda i: by + i),)
+            return (at_base(indices[0], lambda i: turn * self.stages[b.data].half + i),)
 
-        return BufferRewriter(buffer, index)(n)
-
-
-Store = Callable[[s.BufferStore, e.PrimExpr], s.Stmt]
+        new = {x.old.data: x.new for x in self.stages.values()}
+        return BufferRewriter(lambda b: new.get(b.data, b), index)(n)
 
 
 class _Held:
@@ -249,11 +241,7 @@ class _Held:
         """The loops that fill the registers."""
         size = (ops.const(self.count(n)),)
         self.held = Buffer(f"{self.tile.name}.next", size, self.tile.dtype, "local")
-
-        def store(x: s.BufferStore, at: e.PrimExpr) -> s.Stmt:
-            return s.BufferStore(self.held, x.value, (at,))
-
-        return self._walk(n, ops.const(0), store, True)
+        return self._walk(n, lambda x, at: s.BufferStore(self.held, x.value, (at,)), True)
 
     def stored(self, n: s.Stmt) -> s.Stmt:
         """The loops that store what they hold."""
@@ -262,32 +250,33 @@ class _Held:
             value = e.BufferLoad(self.held, (at,), x.value.dtype)
             return s.BufferStore(x.buffer, value, x.indices, x.mask)
 
-        return self._walk(n, ops.const(0), store, False)
+        return self._walk(n, store, False)
 
-    def _walk(self, n: s.Stmt, first: e.PrimExpr, store: Store, own: bool) -> s.Stmt:
+    def _walk(
+        self, root: s.Stmt, store: Callable[[s.BufferStore, e.PrimExpr], s.Stmt], own: bool
+    ) -> s.Stmt:
         """The loops with other stores; those to the thread's own buffers stay if ``own``."""
-        inside = self.count(n)
-        if isinstance(n, s.BufferStore):
-            if not inside:
+
+        def walk(n: s.Stmt, first: e.PrimExpr) -> s.Stmt:
+            inside = self.count(n)
+            if not inside and (isinstance(n, s.BufferStore) or not own):
                 return n if own else s.nothing()
-            at = first if inside == 1 else e.Ramp(first, 1, inside, dt.vector("int32", inside))
-            return store(n, at)
-        if not inside and not own:
-            return s.nothing()
-        if isinstance(n, s.SeqStmt):
-            out = []
-            for x in n.seq:
-                out.append(self._walk(x, first, store, own))
-                first += ops.const(self.count(x))
-            return s.seq(*out)
-        if isinstance(n, s.For):
-            each = ops.cast("int32", n.var - n.min) * self.count(n.body)
-            body = self._walk(n.body, first + each, store, own)
-            return replace(n, kind=s.UNROLLED if inside else n.kind, body=body)
-        if isinstance(n, s.IfThenElse):
-            then = self._walk(n.then_case, first, store, own)
-            return s.IfThenElse(n.condition, then, None, n.likely)
-        body = self._walk(n.body, first, store, own)  # type: ignore[attr-defined]
-        if isinstance(n, s.Allocate):
-            return s.Allocate(n.buffer, body) if own else body
-        return body  # a pragma
+            if isinstance(n, s.BufferStore):
+                lanes = e.Ramp(first, 1, inside, dt.vector("int32", inside))
+                return store(n, first if inside == 1 else lanes)
+            if isinstance(n, s.SeqStmt):
+                out = []
+                for x in n.seq:
+                    out.append(walk(x, first))
+                    first += ops.const(self.count(x))
+                return s.seq(*out)
+            if isinstance(n, s.For):
+                each = ops.cast("int32", n.var - n.min) * self.count(n.body)
+                kind = s.UNROLLED if inside else n.kind
+                return replace(n, kind=kind, body=walk(n.body, first + each))
+            if isinstance(n, s.IfThenElse):
+                return s.IfThenElse(n.condition, walk(n.then_case, first), None, n.likely)
+            body = walk(n.body, first)  # type: ignore[attr-defined]
+            return s.Allocate(n.buffer, body) if own and isinstance(n, s.Allocate) else body
+
+        return walk(root, ops.const(0))

@@ -14,10 +14,9 @@ depend on it is repeated for each. Up to 15 virtual threads are unrolled, more a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
+from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
@@ -26,7 +25,7 @@ from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, nodes_of, parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import TABLE, nodes_of, parts_of, statements_of
 
 _TAGS = ("vthread", "cthread")
 # as many copies of a statement as TVM makes before it writes a loop
@@ -37,11 +36,9 @@ def inject_virtual_thread(func: PrimFunc, target: Target, config: PassConfig) ->
     """The function without loops over virtual threads."""
 
     def loop(n: s.For) -> s.Stmt:
-        n = rewrite.children(n)
         return _injected(n) if n.thread.startswith(_TAGS) else n
 
-    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
-    return func.with_body(rewrite(func.body))
+    return func.with_body(bottom_up(func.body, {s.For: loop}))
 
 
 def _injected(n: s.For) -> s.Stmt:
@@ -163,12 +160,11 @@ class _Injector:
         var = e.Var(thread.var.name, thread.var.dtype)
         number = var - thread.min
 
-        def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-            by = number * b.shape[0]
-            return (at_base(indices[0], lambda i: by + i),)
-
-        swap: dict[type, Callable[[Any], Any]] = {e.Var: lambda v: var if v is thread.var else v}
-        rewrite = BufferRewriter(lambda b: self.repeated.get(b, b), index, swap)
+        rewrite = BufferRewriter(
+            lambda b: self.repeated.get(b, b),
+            lambda b, indices: (at_base(indices[0], lambda i: number * b.shape[0] + i),),
+            {e.Var: lambda v: var if v is thread.var else v},
+        )
         assert isinstance(thread.extent, e.IntImm)
         kind = s.UNROLLED if thread.extent.value < _UNROLLED_BELOW else s.SERIAL
         return s.For(var, thread.min, thread.extent, kind, rewrite(n))

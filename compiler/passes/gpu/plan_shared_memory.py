@@ -29,13 +29,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import nodes_of, parts_of, statements_of
 
 _ALIGNMENT = 16  # bytes of the widest access
 # Sharing saves memory and may cost a barrier: less than this is not worth one.
@@ -76,14 +77,12 @@ def plan_shared_memory(func: PrimFunc) -> PrimFunc:
     total = _place(list(held.values()))
 
     def allocate(n: s.Allocate) -> s.Stmt:
-        new = rewrite.children(n)
         found = held.get(n.buffer.data)
-        if found is None:
-            return new
-        return s.AttrStmt(found.buffer, s.SHARED_OFFSET, found.offset, new)
+        return n if found is None else s.AttrStmt(found.buffer, s.SHARED_OFFSET, found.offset, n)
 
-    rewrite = Rewriter({s.Allocate: allocate, s.BufferStore: keep})
-    return func.with_body(rewrite(func.body)).with_attr("shared_bytes", total)
+    return func.with_body(bottom_up(func.body, {s.Allocate: allocate})).with_attr(
+        "shared_bytes", total
+    )
 
 
 class _Lives:

@@ -51,7 +51,14 @@ def privatize_shared(func: PrimFunc) -> PrimFunc:
     """
     accesses = _Accesses(func)
     plans = {b: p for b in accesses.uses if (p := accesses.plan(b)) is not None}
-    return refuse_warps(func.with_body(_rewritten(func.body, plans, accesses)) if plans else func)
+    if plans:
+        affine = accesses.analyzer.affine
+        rewrite = BufferRewriter(
+            lambda b: plans[b].buffer if b in plans else b,
+            lambda b, indices: (at_base(indices[0], lambda i: plans[b].index(affine(i))),),
+        )
+        func = func.with_body(rewrite(func.body))
+    return refuse_warps(func)
 
 
 @dataclass
@@ -217,15 +224,3 @@ def _parts(groups: Sequence[_Group], number: int) -> list[int]:
         out.append(number // g.base)
         number %= g.base
     return out[::-1]
-
-
-def _rewritten(body: s.Stmt, plans: dict[Buffer, _Plan], accesses: _Accesses) -> s.Stmt:
-    """The statement with the buffers of ``plans`` in registers."""
-
-    def buffer(b: Buffer) -> Buffer:
-        return plans[b].buffer if b in plans else b
-
-    def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-        return (at_base(indices[0], lambda i: plans[b].index(accesses.analyzer.affine(i))),)
-
-    return BufferRewriter(buffer, index)(body)

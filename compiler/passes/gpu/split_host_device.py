@@ -66,7 +66,7 @@ class _Splitter(Rewriter):
         self.func = func
         self.name = func.name
         self.kernels: list[PrimFunc] = []
-        self.views: dict[int, Buffer] = {}  # declared outside kernels
+        self.views: set[Buffer] = set()  # declared outside kernels
         self.owners: dict[e.Var, Buffer] = {}
         self.around: list[Wrap] = []  # what the kernels of this place begin with, outermost first
         self.values: dict[e.Var, e.PrimExpr] = {}  # of the host's variables, for extents
@@ -75,7 +75,7 @@ class _Splitter(Rewriter):
                 self.owners.setdefault(p.data, p)
         super().__init__(
             {
-                s.For: self._loop,
+                s.For: lambda n: self._launch(n) if is_thread_loop(n) else self.children(n),
                 s.DeclBuffer: self._declare,
                 s.Allocate: self._allocate,
                 s.AllocateConst: self._frame,
@@ -91,11 +91,8 @@ class _Splitter(Rewriter):
             return self.children(n)
         return self._frame(n)
 
-    def _loop(self, n: s.For) -> s.Stmt:
-        return self._launch(n) if is_thread_loop(n) else self.children(n)
-
     def _declare(self, n: s.DeclBuffer) -> s.Stmt:
-        self.views[id(n.buffer)] = n.buffer
+        self.views.add(n.buffer)
         return self.children(n)
 
     def _allocate(self, n: s.Allocate) -> s.Stmt:
@@ -138,14 +135,14 @@ class _Splitter(Rewriter):
         used, scalars = _free(body, set(threads.variables.values()))
         buffers: list[Buffer] = []
         for b in used:
-            if id(b) in self.views:
+            if b in self.views:
                 body = s.DeclBuffer(b, body)
                 b = self.owners[b.data]
-            if not any(b is x for x in buffers):
+            if b not in buffers:
                 self._check_shared(b)
                 buffers.append(b)
-        order = {id(p): k for k, p in enumerate(self.func.params)}
-        buffers.sort(key=lambda b: order.get(id(b), len(order)))
+        order = [p for p in self.func.params if isinstance(p, Buffer)]
+        buffers.sort(key=lambda b: order.index(b) if b in order else len(order))
         name = f"{self.name}_kernel{len(self.kernels)}"
         attrs = {
             "global_symbol": name,
@@ -177,27 +174,24 @@ def has_thread_loop(node: s.Stmt) -> bool:
 
 def _free(body: s.Stmt, bound: set[e.Var]) -> tuple[list[Buffer], list[e.Var]]:
     """The buffers and variables that a kernel gets from outside, in the order of their use."""
-    made: set[int] = set()
+    made: set[Buffer] = set()
     bound = set(bound)
-    buffers: dict[int, Buffer] = {}
+    buffers: dict[Buffer, None] = {}
     seen: dict[e.Var, None] = {}
 
     def visit(n: object) -> None:
         if isinstance(n, (s.Allocate, s.DeclBuffer, s.AllocateConst)):
-            made.add(id(n.buffer))
+            made.add(n.buffer)
             bound.add(n.buffer.data)
         elif isinstance(n, (s.For, s.LetStmt, e.Let)):
             bound.add(n.var)
         elif isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
-            buffers.setdefault(id(n.buffer), n.buffer)
+            buffers.setdefault(n.buffer)
         elif isinstance(n, e.Var) and n.dtype != "handle":
             seen.setdefault(n)
 
     post_order_visit(body, visit)
-    return (
-        [b for k, b in buffers.items() if k not in made],
-        [v for v in seen if v not in bound],
-    )
+    return [b for b in buffers if b not in made], [v for v in seen if v not in bound]
 
 
 def _reads_memory(value: e.PrimExpr) -> bool:

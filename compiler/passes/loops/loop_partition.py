@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.arith.forms import undominated
+from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
@@ -36,10 +38,8 @@ from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import (
-    Rewriter,
     changed,
     conjuncts,
-    keep,
     nodes_of,
     statements_of,
     variables,
@@ -215,12 +215,7 @@ class _Partition:
     ) -> e.PrimExpr:
         """The least or greatest of several forms, without those that never are it."""
         sign = 1 if pick is ops.minimum else -1
-        kept: list[Affine] = []
-        for f in forms:
-            if any(self.analyzer.at_most_zero((k - f).scaled(sign)) for k in kept):
-                continue
-            kept = [k for k in kept if not self.analyzer.at_most_zero((f - k).scaled(sign))]
-            kept.append(f)
+        kept = undominated(forms, sign, self.analyzer.at_most_zero)
         return reduce(pick, [f.to_expr() for f in kept])
 
     def _part(self, loop: s.For, begin: e.PrimExpr, end: e.PrimExpr) -> s.Stmt:
@@ -324,11 +319,9 @@ def _unguarded(body: s.Stmt, holds: Callable[[e.PrimExpr], bool]) -> s.Stmt:
     """The statement without the guards that hold."""
 
     def branch(n: s.IfThenElse) -> s.Stmt:
-        n = rewrite.children(n)
         if not n.likely:
             return n
         left = [c for c in conjuncts(n.condition) if not holds(c)]
         return s.IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
 
-    rewrite = Rewriter({s.IfThenElse: branch, s.BufferStore: keep})
-    return rewrite(body)
+    return bottom_up(body, {s.IfThenElse: branch})

@@ -72,10 +72,8 @@ def _too_wide(body: s.Stmt, analyzer: Analyzer, narrow: set[e.Var]) -> set[e.Var
         if isinstance(n, (e.CmpOp, e.Ramp, e.Broadcast, s.For)) and not fits:
             out.update(used)
             return set(), True
-        if isinstance(n, (e.CmpOp, e.Cast, e.BufferLoad, s.Stmt)):
-            return set(), not isinstance(n, e.PrimExpr) or n.dtype != "int64"
-        if used:  # an operation whose type is that of its operands
-            out.update(used)
+        if not isinstance(n, (e.CmpOp, e.Cast, e.BufferLoad, s.Stmt)):
+            out.update(used)  # an operation whose type is that of its operands
         return set(), not isinstance(n, e.PrimExpr) or n.dtype != "int64"
 
     visit(body)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.keys import structural_key
+from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
@@ -25,7 +26,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, substitute
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, substitute
 
 _GROUP = 16  # bytes within which shuffles are quick
 _SQUARES = (4, 8, 16)
@@ -37,13 +38,11 @@ def transpose_loads(func: PrimFunc, target: Target, config: PassConfig) -> PrimF
         return func
 
     def loop(n: s.For) -> s.Stmt:
-        n = rewrite.children(n)
         if n.kind != s.UNROLLED or not isinstance(n.extent, e.IntImm):
             return n
         return (n.extent.value in _SQUARES and _transposed(n)) or n
 
-    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
-    return func.with_body(rewrite(func.body))
+    return func.with_body(bottom_up(func.body, {s.For: loop}))
 
 
 def _transposed(loop: s.For) -> s.Stmt | None:
