@@ -77,7 +77,7 @@ def changed_functions(mod: IRModule, change: Callable[[str, PrimFunc], PrimFunc]
     """The module with every function changed; itself when none of them is."""
     out = {name: change(name, func) for name, func in mod.functions.items()}
     same = all(out[name] is func for name, func in mod.functions.items())
-    return mod if same else IRModule(out)
+    return mod if same else IRModule(out, attrs=mod.attrs)
 
 
 class _FunctionPass(Pass):

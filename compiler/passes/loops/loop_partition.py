@@ -239,16 +239,12 @@ class _Partition:
         With ``sign`` -1: up to where it holds for any inner step. None for a guard that this loop
         cannot get rid of.
         """
-        if not isinstance(c, (e.LT, e.LE, e.GT, e.GE)) or variables(c) & self.waiting:
+        d = self.analyzer.inequality(c)
+        if d is None or variables(c) & self.waiting:
             return None
         lanes = any(inner.get(v) == s.VECTORIZED for v in variables(c))
         if lanes and not self.masks:
             return None
-        d = self.analyzer.affine(c.a) - self.analyzer.affine(c.b)
-        if isinstance(c, (e.GT, e.GE)):
-            d = d.scaled(-1)
-        if isinstance(c, (e.LT, e.GT)):
-            d = d.shifted(1)  # d <= 0 is the guard
         coef, rest = d.coefficient(var), d.without(var)
         if not coef or rest.mentions({var}):
             return None

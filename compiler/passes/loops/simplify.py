@@ -125,15 +125,13 @@ class _Statements(Simplifier):
         if not (isinstance(begin, e.IntImm) and isinstance(extent, e.IntImm)):
             return None
         tests = conjuncts(body.condition)[0]
-        if not isinstance(tests, (e.LT, e.LE)):
+        d = self.analyzer.inequality(tests)
+        if d is None or not isinstance(tests, (e.LT, e.LE)):
             return None
-        d = self.analyzer.affine(tests.a) - self.analyzer.affine(tests.b)
         coef = d.coefficient(n.var)
         if len(d.terms) != 1 or coef < 1:
             return None
-        # coef * var + const < 0 (or <= 0)
-        end = (-d.const - isinstance(tests, e.LT)) // coef + 1
-        steps = end - begin.value
+        steps = -d.const // coef + 1 - begin.value  # coef * var + const <= 0
         if steps >= extent.value:
             return None
         return self(changed(n, min=begin, extent=e.IntImm(extent.dtype, steps), body=body))

@@ -80,9 +80,9 @@ def _vectorize(loop: s.For, target: Target, analyzer: Analyzer) -> s.Stmt:
 
 def _ends_once(c: e.PrimExpr, var: e.Var, analyzer: Analyzer) -> bool:
     """True for a condition that holds for all lanes if it holds for the last one."""
-    if not isinstance(c, (e.LT, e.LE)):
+    d = analyzer.inequality(c) if isinstance(c, (e.LT, e.LE)) else None
+    if d is None:
         return False
-    d = analyzer.affine(c.a) - analyzer.affine(c.b)
     return d.coefficient(var) > 0 and not d.without(var).mentions({var})
 
 
