@@ -14,7 +14,7 @@ from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
-    from whet.compiler.runtime.device import Device as RuntimeDevice
+    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
     from whet.db import TuningLog
     from whet.db.values.records import RunRecord

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import optuna
 
     from whet.autotune.session import Callback
-    from whet.compiler.runtime.device import Device as RuntimeDevice
+    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
     from whet.db import TuningLog
     from whet.measure import MeasureOptions, Pool
     from whet.measure.device.names import Device

@@ -18,7 +18,7 @@ from whet.search_spaces import Config, Workload, space_of, using_resolver
 from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.device import Device as RuntimeDevice
+    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
     from whet.compiler.target import Target
 
 

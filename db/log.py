@@ -21,7 +21,7 @@ from whet.search_spaces.values import Config, Workload
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from whet.compiler.runtime.device import Device as RuntimeDevice
+    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
     from whet.compiler.target import Target
     from whet.db.store.reading import Reader
     from whet.search_spaces.space.config_space import ConfigSpace

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from whet.compiler.runtime import Device
     from whet.compiler.runtime.arrays import nd
-    from whet.compiler.runtime.device import (
+    from whet.compiler.runtime.arrays.device import (
         context,
         cpu,
         cuda,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         rocm,
         vulkan,
     )
-    from whet.compiler.runtime.packed import (
+    from whet.compiler.runtime.call.packed import (
         convert,
         get_global_func,
         list_global_func_names,
@@ -101,28 +101,28 @@ _HOMES = {
     "WhetError": _ERRORS,
     "apply_best": "whet.db",
     "build": "whet.front",
-    "context": "whet.compiler.runtime.device",
-    "convert": "whet.compiler.runtime.packed",
-    "cpu": "whet.compiler.runtime.device",
+    "context": "whet.compiler.runtime.arrays.device",
+    "convert": "whet.compiler.runtime.call.packed",
+    "cpu": "whet.compiler.runtime.arrays.device",
     "create_task": "whet.autotune",
-    "cuda": "whet.compiler.runtime.device",
-    "device": "whet.compiler.runtime.device",
-    "ext_dev": "whet.compiler.runtime.device",
+    "cuda": "whet.compiler.runtime.arrays.device",
+    "device": "whet.compiler.runtime.arrays.device",
+    "ext_dev": "whet.compiler.runtime.arrays.device",
     "get_config": "whet.search_spaces",
-    "get_global_func": "whet.compiler.runtime.packed",
-    "gpu": "whet.compiler.runtime.device",
-    "list_global_func_names": "whet.compiler.runtime.packed",
+    "get_global_func": "whet.compiler.runtime.call.packed",
+    "gpu": "whet.compiler.runtime.arrays.device",
+    "list_global_func_names": "whet.compiler.runtime.call.packed",
     "list_templates": "whet.search_spaces",
     "lower": "whet.compiler.driver",
-    "metal": "whet.compiler.runtime.device",
-    "opencl": "whet.compiler.runtime.device",
-    "register_func": "whet.compiler.runtime.packed",
-    "remove_global_func": "whet.compiler.runtime.packed",
-    "rocm": "whet.compiler.runtime.device",
+    "metal": "whet.compiler.runtime.arrays.device",
+    "opencl": "whet.compiler.runtime.arrays.device",
+    "register_func": "whet.compiler.runtime.call.packed",
+    "remove_global_func": "whet.compiler.runtime.call.packed",
+    "rocm": "whet.compiler.runtime.arrays.device",
     "run_kernel": "whet.compiler.emulator",
     "template": "whet.search_spaces",
     "tune": "whet.autotune",
-    "vulkan": "whet.compiler.runtime.device",
+    "vulkan": "whet.compiler.runtime.arrays.device",
 }
 """Where each public name lives; type checkers read the same from the imports above."""
 

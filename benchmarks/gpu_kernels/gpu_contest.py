@@ -115,7 +115,7 @@ def target_of(device: Any) -> str:
 
 def compared(work: Work, how: How) -> Comparison | Failure:
     """Compare one work, in the worker."""
-    from whet.compiler.runtime.gpu.driver.interface import context_of
+    from whet.compiler.runtime.arrays.device import context_of
     from whet.measure.gpu.runner import is_lost
 
     device = whet.device(how.device)

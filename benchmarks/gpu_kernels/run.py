@@ -39,7 +39,7 @@ from measured import Results
 import whet
 from whet.bench.comparison import Comparison
 from whet.compiler.runtime.gpu.driver.interface import driver_of
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 
 
 PATIENCE = 60.0

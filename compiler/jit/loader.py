@@ -22,8 +22,8 @@ from whet.compiler.jit.undefined import undefined_symbols
 _OBJECTS_AN_ENGINE = 16
 
 PROVIDERS = {
-    "whet_parallel_for": "whet.compiler.runtime.thread_pool:address",
-    "whet_call_packed": "whet.compiler.runtime.packed:caller_address",
+    "whet_parallel_for": "whet.compiler.runtime.library.thread_pool:address",
+    "whet_call_packed": "whet.compiler.runtime.call.packed:caller_address",
 }
 """Symbol -> the ``module:function`` that gives its address, imported when an object needs it."""
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.runtime.arrays import nd
+from whet.compiler.runtime.arrays.device import Device, cpu, cuda, device
 from whet.compiler.runtime.arrays.ndarray import NDArray
-from whet.compiler.runtime.device import Device, cpu, cuda, device
-from whet.compiler.runtime.function import Function
-from whet.compiler.runtime.library.export import include_dir
-from whet.compiler.runtime.library.load import load_module
-from whet.compiler.runtime.module import Module
-from whet.compiler.runtime.packed import (
+from whet.compiler.runtime.call.packed import (
     PackedFunc,
     convert,
     get_global_func,
@@ -18,6 +14,10 @@ from whet.compiler.runtime.packed import (
     register_func,
     remove_global_func,
 )
+from whet.compiler.runtime.function import Function
+from whet.compiler.runtime.library.export import include_dir
+from whet.compiler.runtime.load import load_module
+from whet.compiler.runtime.module import Module
 from whet.compiler.runtime.timing import BenchmarkResult
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.errors import ArtifactError, TargetError
-from whet.compiler.runtime import source
+from whet.compiler.runtime.library import source
 from whet.compiler.runtime.library.loadable import check_loadable
 from whet.compiler.runtime.module import Module
 from whet.compiler.runtime.unloaded import HostPart, UnloadedModule

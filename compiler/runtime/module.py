@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.abi.artifact import Artifact, Resources
 from whet.compiler.errors import ArgumentError
 from whet.compiler.jit.loader import load_object
-from whet.compiler.runtime import source
+from whet.compiler.runtime.arrays.device import Device, instead_of
 from whet.compiler.runtime.call.vectorcall import Vectorcall, copied, install_vectorcall
-from whet.compiler.runtime.device import Device, instead_of
 from whet.compiler.runtime.function import Function, UnknownFunction
+from whet.compiler.runtime.library import source
 from whet.compiler.runtime.library.loadable import check_loadable
 from whet.compiler.runtime.timing import (
     BenchmarkResult,

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import ArtifactError, WhetError
-from whet.compiler.runtime import source
+from whet.compiler.runtime.library import source
 from whet.compiler.runtime.module import Function, Module
 
 

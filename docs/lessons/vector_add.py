@@ -163,7 +163,7 @@ print(f"{result.mean * 1e9:.0f} ns, and between {result.min * 1e9:.0f} and {resu
 # -------------------
 #
 # ``export_library`` (``compiler/runtime/library/export.py``) writes a shared library.
-# ``load_module`` (``compiler/runtime/library/load.py``) loads it, in a process that needs neither
+# ``load_module`` (``compiler/runtime/load.py``) loads it, in a process that needs neither
 # ``te`` nor the compiler; and a C program can call it.
 
 with tempfile.TemporaryDirectory() as folder:

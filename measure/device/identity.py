@@ -14,7 +14,7 @@ from whet.measure.device.specs import VERSION, spec_of
 from whet.measure.values import target_json
 
 if TYPE_CHECKING:  # the runtime is loaded where a device is named: reading a log needs none
-    from whet.compiler.runtime.device import Device
+    from whet.compiler.runtime.arrays.device import Device
     from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
     from whet.compiler.target import Target
 
@@ -33,7 +33,7 @@ def named_device(name: str) -> Device | None:
 
 
 def _device(kind: str, index: int = 0) -> Device:
-    from whet.compiler.runtime.device import Device
+    from whet.compiler.runtime.arrays.device import Device
 
     return Device(kind, index)
 

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.device import Device as RuntimeDevice
+    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
 
 Device = dict[str, Any] | str
 """A machine: ``host.fingerprint()``, or the dict that ``host.describe()`` gives, which holds it; or

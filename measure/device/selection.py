@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.errors import ArgumentError, TargetError
-from whet.compiler.runtime.device import Device as RuntimeDevice
+from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
 from whet.compiler.target import Target
 from whet.measure.device import identity
 from whet.measure.device.names import (

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.runtime.gpu.array import Memory
+from whet.compiler.runtime.arrays.device_array import Memory
 from whet.compiler.runtime.gpu.driver.interface import Context
 
 Queue = Callable[[int], None]

@@ -6,8 +6,8 @@ import numpy as np
 
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam
-from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.array import DeviceArray, Memory
+from whet.compiler.runtime.arrays.device import Device
+from whet.compiler.runtime.arrays.device_array import DeviceArray, Memory
 from whet.compiler.runtime.gpu.driver.interface import Context
 from whet.measure.device.names import EMULATOR
 from whet.measure.stage.processor import CANARY, poison_byte

@@ -35,7 +35,7 @@ class GpuProcessor:
     """
 
     def __init__(self, name: str) -> None:
-        from whet.compiler.runtime.gpu.driver.interface import context_of
+        from whet.compiler.runtime.arrays.device import context_of
 
         device = named_device(name)
         if device is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from whet.compiler import settings
 from whet.compiler.errors import DeviceLostError, MeasureError
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.target.machine.local_gpu import local_uuid
 from whet.measure.device.identity import text_of
 from whet.measure.device.names import EMULATOR

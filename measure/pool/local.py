@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from whet.compiler.errors import MeasureError
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 from whet.measure.device.identity import ONE_KIND, check_alike, measured_devices
 from whet.measure.device.names import CPU, CUDA, EMULATOR
 from whet.measure.pool.engine import StagedPool

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from whet.compiler.errors import MeasureError
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 from whet.measure.device.identity import check_alike, measured_device, named_device
 from whet.measure.device.names import CUDA, EVERY_GPU
 from whet.measure.pool import ray_cluster

@@ -27,7 +27,7 @@ import numpy as np
 
 from whet.compiler import te
 from whet.compiler.passes import pipeline
-from whet.compiler.runtime import packed
+from whet.compiler.runtime.call import packed
 from whet.measure import MeasureInput
 from whet.measure.stage.builder import Built
 from whet.measure.worker import descendants

@@ -16,7 +16,7 @@ from whet.compiler.errors import ArgumentError
 if TYPE_CHECKING:
     from whet.autotune import Task
     from whet.bench.comparison import Comparison
-    from whet.compiler.runtime.device import Device
+    from whet.compiler.runtime.arrays.device import Device
     from whet.compiler.runtime.module import Module
     from whet.compiler.target import Target
 
@@ -108,8 +108,8 @@ def _on_cores(target: str, threads: int | None) -> _Place:
 def _on_gpu(target: str, device: str) -> _Place:
     """A GPU, for whose architecture kernels are built unless the target names one."""
     from whet.bench.gpu.contest import compare_on
-    from whet.compiler.runtime.device import device as device_of
-    from whet.compiler.runtime.gpu.driver.interface import context_of
+    from whet.compiler.runtime.arrays.device import context_of
+    from whet.compiler.runtime.arrays.device import device as device_of
     from whet.compiler.target import Target
 
     where = device_of(device)

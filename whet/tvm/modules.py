@@ -20,7 +20,7 @@ ELSEWHERE = {
     "whet.driver.build_module": "whet.compiler.driver",
     "whet.ir.instrument": "whet.compiler.instrument",
     "whet.ir.transform": "whet.tvm.transform",
-    "whet.runtime.ndarray": "whet.compiler.runtime.arrays.ndarray",
+    "whet.runtime.ndarray": "whet.compiler.runtime.arrays.nd",
     "whet.te.tag": "whet.compiler.te.lang.tag",
     "whet.te.tensor": "whet.compiler.te.lang.tensor",
     "whet.tir.stmt_functor": "whet.compiler.tir.visit.stmt_functor",

@@ -9,8 +9,8 @@ import numpy as np
 
 from whet.compiler import runtime
 from whet.compiler.errors import ArgumentError
+from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.arrays.ndarray import NDArray
-from whet.compiler.runtime.device import Device
 from whet.tvm.names import explained
 
 __all__ = [

@@ -1,1 +1,3 @@
-"""Arrays in host memory, and their exchange by DLPack."""
+"""Devices, and arrays on them."""
+
+from whet.compiler.runtime.arrays import gpu_import  # noqa: F401 (adds how GPUs make and share)

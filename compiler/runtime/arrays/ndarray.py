@@ -1,6 +1,6 @@
 """NDArray: an array on a device; on the CPU a thin hold on a numpy array, shared without copies.
 
-What is in a GPU's memory is the subclass in `runtime/gpu/array.py`.
+What is in a GPU's memory is the subclass in `runtime/arrays/device_array.py`.
 """
 
 from __future__ import annotations
@@ -8,16 +8,24 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from whet.compiler.abi.layout import SCALARS
 from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError
-from whet.compiler.runtime.arrays.dlpack import give, on_gpu, shared, take
-from whet.compiler.runtime.arrays.placement import checked_device, device_or_ctx
-from whet.compiler.runtime.device import Device, cpu
+from whet.compiler.runtime.arrays.device import Device, cpu
+from whet.compiler.runtime.arrays.dlpack import give, shared
+from whet.compiler.runtime.arrays.placement import checked_device
+
+Create = Callable[[Device, tuple[int, ...], np.dtype], "NDArray"]
+"""A new array with whatever its memory holds."""
+
+CREATE: dict[str, Create] = {}
+"""Kind of device -> how an array is made there; the module of an array class adds its kinds."""
+
+SHARE: list[Callable[[Any], NDArray | None]] = []
+"""Ways to share memory that the CPU cannot reach; each gives None for what it is not for."""
 
 
 class NDArray:
@@ -113,7 +121,8 @@ class NDArray:
             ArgumentError: the shapes differ, or the device does not exist.
         """
         if isinstance(target, Device):
-            return array(self, target, mem_scope)
+            where = checked_device(target, mem_scope)
+            return new_array(where, self.shape, self.described.dtype).copyfrom(self)
         if not isinstance(target, NDArray):
             raise ArgumentError(
                 f"NDArray.copyto({type(target).__name__})", "the target is an NDArray or a Device"
@@ -202,106 +211,35 @@ class NDArray:
         return f"<whet.nd.NDArray {self.dtype} {self.shape} on {self._device}>\n{held!r}"
 
 
-def array(
-    source: object,
-    device: Device | None = None,
-    mem_scope: str | None = None,
-    ctx: Device | None = None,
-) -> NDArray:
-    """A new array with a copy of ``source``'s elements.
-
-    Args:
-        source: a numpy array, an NDArray, an object with ``__dlpack__``, or nested lists, which
-            numpy gives a dtype: Python floats are float64, whole numbers int64, as in TVM.
-        device: where it shall live; the CPU by default. ``whet.device("cuda_host")`` is the
-            host's page-locked memory, which GPUs copy from and to without waiting.
-        mem_scope: the kind of memory; there is ``"global"`` only.
-        ctx: TVM's old name of ``device``, deprecated.
+def new_array(device: Device, shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
+    """An array on a device that exists, with whatever its memory holds.
 
     Raises:
-        ArgumentError: the device or the kind of memory does not exist, kernels do not have the
-            source's dtype, or its lists are not of one length.
-    """
-    device = device_or_ctx("nd.array", device, ctx)
-    shared = _on_gpu(source)
-    held = elements("nd.array(...)", source) if shared is None else shared.described
-    native = held.dtype.newbyteorder("=")
-    _check_dtype(native)
-    made = _made(held.shape, native, checked_device(device, mem_scope))
-    return made.copyfrom(held if shared is None else source)
-
-
-def empty(
-    shape: Sequence[int] | int,
-    dtype: str | type | np.dtype = "float32",
-    device: Device | None = None,
-    mem_scope: str | None = None,
-    ctx: Device | None = None,
-) -> NDArray:
-    """A new array with whatever its memory holds.
-
-    Args:
-        shape: extents of the dimensions.
-        dtype: the elements' dtype: its name, numpy's, or a type such as ``np.float32``.
-        device: where it shall live; the CPU by default.
-        mem_scope: the kind of memory; there is ``"global"`` only.
-        ctx: TVM's old name of ``device``, deprecated.
-
-    Raises:
-        ArgumentError: the shape is none, or the device or the kind of memory does not exist.
-        CodegenError: kernels do not have the dtype.
+        ArgumentError: numpy makes no such array.
+        TargetError: what drives the device is missing.
         OutOfMemoryError: there is not so much memory.
     """
-    device = device_or_ctx("nd.empty", device, ctx)
-    from whet.compiler.abi.layout import numpy_dtype
-    from whet.compiler.tir.dtype import usual
-
-    extents = extents_of("nd.empty", shape)
-    name = np.dtype(dtype).name if isinstance(dtype, (type, np.dtype)) else usual(str(dtype))
-    return _made(extents, numpy_dtype(name), checked_device(device, mem_scope))
-
-
-def _made(extents: tuple[int, ...], dtype: np.dtype, device: Device) -> NDArray:
-    """A new array on a device that exists."""
     if device.type != "cpu":
-        from whet.compiler.runtime.gpu.array import new_array, pinned_array
-
-        if device.type == "cuda_host":
-            return pinned_array(extents, dtype)
-        return new_array(device, extents, dtype)
+        return CREATE[device.type](device, shape, dtype)
     try:
-        return NDArray(np.empty(extents, dtype), device)
+        return NDArray(np.empty(shape, dtype), device)
     except ValueError as error:
-        raise ArgumentError(f"nd.empty({extents})", f"numpy makes no such array: {error}") from None
+        raise ArgumentError(f"nd.empty({shape})", f"numpy makes no such array: {error}") from None
     except MemoryError as error:
         raise OutOfMemoryError(
-            f"nd.empty({extents}, {dtype.name!r})", str(error), "take a smaller array"
+            f"nd.empty({shape}, {dtype.name!r})", str(error), "take a smaller array"
         ) from None
 
 
-def from_dlpack(source: Any) -> NDArray:
-    """An array that shares the memory of any object with ``__dlpack__``, or of a DLPack capsule.
-
-    The memory is the CPU's or a GPU's; on GPUs ``__cuda_array_interface__`` serves, too.
-
-    Raises:
-        ArgumentError: the object offers neither, lives on another kind of device, or kernels do
-            not have its dtype.
-        TargetError: it lives on a GPU that Whet cannot use.
-    """
-    from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
-
-    if type(source).__name__ == "PyCapsule":
-        return taken_array(source) if on_gpu(source) else NDArray(take(source))
-    if is_shared(source):
-        return taken_array(source)
-    held = as_numpy(source)
-    if held is None:
-        raise ArgumentError(
-            f"from_dlpack({type(source).__name__})", "the object has no __dlpack__ method"
-        )
-    _check_dtype(held.dtype)
-    return NDArray(held)
+def on_device(source: object) -> NDArray | None:
+    """The array that shares the memory of an object on a GPU; None of what is elsewhere."""
+    if isinstance(source, np.ndarray) or type(source) is NDArray:
+        return None
+    for share in SHARE:
+        array = share(source)
+        if array is not None:
+            return array
+    return None
 
 
 def as_numpy(value: object) -> np.ndarray | None:
@@ -340,9 +278,9 @@ def elements(asked: str, source: object) -> np.ndarray:
     Raises:
         ArgumentError: numpy makes no array of it.
     """
-    shared = _on_gpu(source)
-    if shared is not None:
-        return shared.numpy()
+    there = on_device(source)
+    if there is not None:
+        return there.numpy()
     held = as_numpy(source)
     if held is not None:
         return held
@@ -350,15 +288,6 @@ def elements(asked: str, source: object) -> np.ndarray:
         return np.asarray(source)
     except (TypeError, ValueError, OverflowError) as error:
         raise ArgumentError(asked, f"numpy makes no array of it: {error}") from None
-
-
-def _on_gpu(source: object) -> NDArray | None:
-    """The array that shares the memory of an object on a GPU; None of what is elsewhere."""
-    if isinstance(source, np.ndarray) or type(source) is NDArray:
-        return None
-    from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
-
-    return taken_array(source) if is_shared(source) else None
 
 
 def extents_of(asked: str, shape: object) -> tuple[int, ...]:
@@ -377,13 +306,3 @@ def extents_of(asked: str, shape: object) -> tuple[int, ...]:
             f"{asked}({shape!r})", "a shape is whole numbers of 0 or more", "e.g. (2, 3)"
         )
     return extents
-
-
-def _check_dtype(dtype: np.dtype) -> None:
-    if str(dtype) not in SCALARS:
-        swapped = str(dtype.newbyteorder("=")) in SCALARS
-        raise ArgumentError(
-            f"an array of dtype {dtype}",
-            "kernels have no such elements",
-            "copy it: nd.array(...)" if swapped else ", ".join(SCALARS),
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from whet.compiler.errors import ArgumentError, TargetError
-from whet.compiler.runtime.device import Device, cpu, instead_of
+from whet.compiler.runtime.arrays.device import Device, cpu, instead_of
 
 
 def device_or_ctx(asked: str, device: Device | None, ctx: Device | None) -> Device | None:
@@ -44,7 +44,8 @@ def checked_device(device: Device | None, mem_scope: str | None) -> Device:
 
 def _missing(device: Device) -> str:
     """The reason why a GPU does not exist, as the rest of a sentence."""
-    from whet.compiler.runtime.gpu.driver.interface import context_of, has_driver
+    from whet.compiler.runtime.arrays.device import context_of
+    from whet.compiler.runtime.gpu.driver.interface import has_driver
 
     if not has_driver(device.type):
         return ""

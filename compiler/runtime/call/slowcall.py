@@ -21,7 +21,7 @@ from whet.compiler.abi.checks import assert_values, decode
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.runtime.arrays.ndarray import as_numpy
 from whet.compiler.runtime.call import exchange_api
-from whet.compiler.runtime.packed import take_raised
+from whet.compiler.runtime.call.packed import take_raised
 
 
 class Slots:

@@ -18,11 +18,12 @@ from whet.compiler.abi.call_checks import (
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.runtime.arrays.device import Device, context_of
+from whet.compiler.runtime.arrays.device_array import DeviceArray
+from whet.compiler.runtime.arrays.gpu_import import is_shared, taken_array
 from whet.compiler.runtime.arrays.ndarray import NDArray
-from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.array import ALIGNMENT, DeviceArray
-from whet.compiler.runtime.gpu.driver.interface import Context, context_of
-from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
+from whet.compiler.runtime.gpu.driver.interface import Context
+from whet.compiler.runtime.gpu.driver.properties import ALIGNMENT
 
 # dtype of a number -> the letter by which `struct` packs it as C does.
 LETTERS = {

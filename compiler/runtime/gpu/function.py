@@ -10,12 +10,12 @@ from whet.compiler.abi.extent import symbols_of
 from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArgumentError, KernelError
+from whet.compiler.runtime.arrays.device_array import DeviceArray
+from whet.compiler.runtime.arrays.foreign import NOT_TOLD, known, remember
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.gpu.arguments import as_slot, bind, context_for
-from whet.compiler.runtime.gpu.array import DeviceArray
-from whet.compiler.runtime.gpu.foreign import NOT_TOLD, known, remember, run_in_order
-from whet.compiler.runtime.gpu.launching import ReadyPlan, numbers_that_matter
-from whet.compiler.runtime.gpu.streams import current_stream
+from whet.compiler.runtime.gpu.driver.streams import current_stream
+from whet.compiler.runtime.gpu.launching import ReadyPlan, numbers_that_matter, run_in_order
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.gpu.module import CudaModule
@@ -215,7 +215,7 @@ def _in_shapes(signature: KernelSignature) -> set[str]:
 
 
 def _overlap(a: DeviceArray, b: DeviceArray) -> bool:
-    """Whether two arrays' spans of memory have bytes in common."""
+    """True where two arrays' spans of memory have bytes in common."""
     if a.context is not b.context or not a.described.size or not b.described.size:
         return False
     return a.address < b.address + b.span_bytes and b.address < a.address + a.span_bytes

@@ -19,11 +19,12 @@ from whet.compiler.abi.launch import Launch, LaunchPlan, extent_of
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArtifactError, KernelError
+from whet.compiler.runtime.arrays.foreign import Where, stream_of
 from whet.compiler.runtime.gpu.arguments import LETTERS, as_slot
 from whet.compiler.runtime.gpu.driver.interface import Context, Kernel, Stream
 from whet.compiler.runtime.gpu.driver.properties import Extents
-from whet.compiler.runtime.gpu.streams import current_stream
-from whet.compiler.runtime.gpu.workspace import workspace_of
+from whet.compiler.runtime.gpu.driver.streams import current_handle, current_stream
+from whet.compiler.runtime.gpu.driver.workspace import workspace_of
 
 Pick = Callable[[list[Any]], Sequence[Any]]
 Ready = tuple[Kernel, Extents, Extents, Callable[..., bytes], Pick, int]
@@ -181,3 +182,21 @@ def _pick(at: Sequence[int]) -> Pick:
     if len(at) > 1:
         return operator.itemgetter(*at)
     return lambda slots: [slots[k] for k in at]
+
+
+def run_in_order(ready: ReadyPlan, slots: list[Any], owners: Sequence[Where]) -> None:
+    """Run a plan after the work of its arguments' owners, and before their later work.
+
+    Args:
+        ready: the plan.
+        slots: as for :meth:`ReadyPlan.run`.
+        owners: where they work.
+    """
+    context = ready.context
+    mine = current_handle(context)
+    streams = {stream_of(where) for where in set(owners)} - {0, mine}
+    for stream in streams:
+        context.order(stream, mine)
+    ready.run(slots)
+    for stream in streams:
+        context.order(mine, stream)

@@ -102,7 +102,7 @@ class CudaModule(Module):
 
 
 def _runs_on(made: str, arch: str) -> bool:
-    """Whether a cubin runs on an architecture: of the same major, and no newer minor number."""
+    """True where a cubin runs on an architecture: of the same major, and no newer minor number."""
     if _without_letter(made) == arch:
         return True
     have, runs = made.removeprefix("sm_"), arch.removeprefix("sm_")
@@ -114,6 +114,6 @@ def _without_letter(arch: str) -> str:
 
 
 def _is_later(arch: str, made: str) -> bool:
-    """Whether the driver of an architecture takes PTX that was made for another."""
+    """True where the driver of an architecture takes PTX that was made for another."""
     runs, have = (_without_letter(x).removeprefix("sm_") for x in (arch, made))
     return runs.isdecimal() and have.isdecimal() and int(runs) >= int(have)

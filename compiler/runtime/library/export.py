@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, ArtifactError
-from whet.compiler.runtime.gpu.exported import code_as_data
+from whet.compiler.runtime.library.gpu_code import code_as_data
 from whet.compiler.runtime.library.integrity import seal
-from whet.compiler.runtime.source import path_of
+from whet.compiler.runtime.library.source import path_of
 
 if TYPE_CHECKING:
     from whet.compiler.runtime.module import Module
@@ -276,7 +276,7 @@ def write_metadata(module: Module, folder: Path) -> str:
 
 def _pool_object(target: dict) -> bytes:
     from whet.compiler.jit.compile import compile_text
-    from whet.compiler.runtime.thread_pool import library_text
+    from whet.compiler.runtime.library.thread_pool import library_text
     from whet.compiler.target import Target
     from whet.compiler.target.llvm_machine import machine_of
     from whet.compiler.target.machine import host

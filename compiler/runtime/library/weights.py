@@ -10,12 +10,13 @@ from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.arrays.aligned import aligned_empty
-from whet.compiler.runtime.arrays.ndarray import NDArray, as_numpy, empty, from_dlpack
+from whet.compiler.runtime.arrays.nd import empty, from_dlpack
+from whet.compiler.runtime.arrays.ndarray import NDArray, as_numpy
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from whet.compiler.runtime.device import Device
+    from whet.compiler.runtime.arrays.device import Device
     from whet.compiler.runtime.function import Function
 
 
@@ -81,7 +82,7 @@ def _symbols(signature: KernelSignature, weights: tuple[object, ...]) -> dict[st
 
 def _taken(weight: object) -> object:
     """An array of another library's on a GPU as one of Whet's; anything else as it is."""
-    from whet.compiler.runtime.gpu.exchange import is_shared
+    from whet.compiler.runtime.arrays.gpu_import import is_shared
 
     foreign = not isinstance(weight, NDArray) and is_shared(weight)
     return from_dlpack(weight) if foreign else weight
@@ -89,7 +90,7 @@ def _taken(weight: object) -> object:
 
 def _described(weight: object) -> np.ndarray | None:
     """Something with the shape and the strides of an array; on a GPU, without its elements."""
-    from whet.compiler.runtime.gpu.array import DeviceArray
+    from whet.compiler.runtime.arrays.device_array import DeviceArray
 
     return weight.described if isinstance(weight, DeviceArray) else as_numpy(weight)
 

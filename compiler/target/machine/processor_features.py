@@ -59,7 +59,7 @@ def features_of(triple: str, mcpu: str, mattr: str) -> frozenset[str]:
 
 
 def _inlined(triple: str, mcpu: str, mattr: str, names: tuple[str, ...]) -> set[str]:
-    """Those of ``names`` whose callees went into their callers."""
+    """The members of ``names`` whose callees went into their callers."""
     from whet.compiler.jit.compile import inlined
 
     text = str(inlined(_module_text(mcpu, mattr, names), triple))

@@ -11,7 +11,7 @@ from watching_pools import Forbidden, Interrupting, Recorder, Shuffling, tuned
 
 from whet.autotune import best_from_log, create_task, tune
 from whet.compiler.errors import MeasureError
-from whet.compiler.runtime.device import cpu
+from whet.compiler.runtime.arrays.device import cpu
 from whet.db import TuningLog
 from whet.db.values.decision import FINALISTS_RUN
 from whet.measure import MeasureResult

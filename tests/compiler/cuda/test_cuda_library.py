@@ -18,8 +18,8 @@ from whet.compiler import settings
 from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.errors import ArtifactError, CodegenError, TargetError
 from whet.compiler.runtime import load_module
-from whet.compiler.runtime.gpu.exported import code_as_data, with_code
 from whet.compiler.runtime.gpu.module import CudaModule
+from whet.compiler.runtime.library.gpu_code import code_as_data, with_code
 
 DEVICE = whet.device("cuda-emulator")
 with_cc = pytest.mark.skipif(

@@ -14,10 +14,10 @@ import whet
 from whet import te
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.errors import ArgumentError, ArtifactError, KernelError
+from whet.compiler.runtime.arrays.gpu_import import taken_array
 from whet.compiler.runtime.gpu.driver.pycuda_objects import PycudaKernel
-from whet.compiler.runtime.gpu.exchange import taken_array
+from whet.compiler.runtime.gpu.driver.workspace import workspace_of
 from whet.compiler.runtime.gpu.module import CudaModule
-from whet.compiler.runtime.gpu.workspace import workspace_of
 from whet.compiler.runtime.module import Module
 
 DEVICE = whet.device("cuda-emulator")

@@ -15,7 +15,7 @@ from whet.compiler.codegen.cuda import generate, source
 from whet.compiler.codegen.cuda.nvrtc import available, compile_cubin
 from whet.compiler.errors import CodegenError, LowerError, WhetError
 from whet.compiler.passes import run_build_passes
-from whet.compiler.runtime.source import _arena
+from whet.compiler.runtime.library.source import _arena
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.function import IRModule

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from whet.compiler.runtime.gpu import foreign
-from whet.compiler.runtime.gpu.streams import handle_of, number_of_device
+from whet.compiler.runtime.arrays import foreign
+from whet.compiler.runtime.gpu.driver.streams import handle_of, number_of_device
 
 
 def test_a_tensor_of_pytorch_tells_all_that_a_kernel_checks():

@@ -166,7 +166,7 @@ def test_a_fault_in_somebody_elses_stream_leaves_nothing_to_destroy():
         """
     import ctypes
     from whet.compiler.errors import KernelError
-    from whet.compiler.runtime.gpu.streams import current_stream
+    from whet.compiler.runtime.gpu.driver.streams import current_stream
     start()
     a, c, f = run()
     context, theirs, device = c.context, ctypes.c_void_p(), c.device

@@ -24,7 +24,8 @@ from whet.compiler.errors import (
     OutOfMemoryError,
     TargetError,
 )
-from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+from whet.compiler.runtime.arrays.device import context_of
+from whet.compiler.runtime.gpu.driver.interface import driver_of
 
 
 def test_what_the_devices_tell():

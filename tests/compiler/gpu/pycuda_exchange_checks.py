@@ -17,8 +17,8 @@ from pycuda_stand_in import (
 
 import whet
 from whet.compiler.errors import ArgumentError
-from whet.compiler.runtime.gpu.driver.interface import context_of
-from whet.compiler.runtime.gpu.exchange import taken_array
+from whet.compiler.runtime.arrays.device import context_of
+from whet.compiler.runtime.arrays.gpu_import import taken_array
 
 
 def test_dlpack_both_ways():

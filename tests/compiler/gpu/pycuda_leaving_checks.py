@@ -22,7 +22,7 @@ from pycuda_waits import LIBRARY, default_streams, their_stream  # noqa: F401, l
 
 import whet
 from whet.compiler.errors import KernelError
-from whet.compiler.runtime.gpu.driver.interface import context_of
+from whet.compiler.runtime.arrays.device import context_of
 
 ONE = np.ones(100, "float32")
 LOADED = ctypes.c_uint.in_dll(LIBRARY, "standin_modules")

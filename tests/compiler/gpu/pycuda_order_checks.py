@@ -21,8 +21,8 @@ from pycuda_stand_in import (
 from pycuda_waits import default_streams, their_stream  # noqa: F401, likewise
 
 import whet
-from whet.compiler.runtime.gpu.driver.interface import context_of
-from whet.compiler.runtime.gpu.streams import current_stream
+from whet.compiler.runtime.arrays.device import context_of
+from whet.compiler.runtime.gpu.driver.streams import current_stream
 
 ONE = np.ones(100, "float32")
 

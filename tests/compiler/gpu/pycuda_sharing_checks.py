@@ -29,11 +29,13 @@ from test_ahead_on_gpu import kernel as ahead
 
 import whet
 from whet.compiler.errors import ArgumentError, TargetError
-from whet.compiler.runtime.gpu import arguments, foreign
-from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
-from whet.compiler.runtime.gpu.exchange import taken_array
+from whet.compiler.runtime.arrays import foreign
+from whet.compiler.runtime.arrays.device import context_of
+from whet.compiler.runtime.arrays.gpu_import import taken_array
+from whet.compiler.runtime.gpu import arguments
+from whet.compiler.runtime.gpu.driver.interface import driver_of
+from whet.compiler.runtime.gpu.driver.streams import current_stream
 from whet.compiler.runtime.gpu.module import CudaModule
-from whet.compiler.runtime.gpu.streams import current_stream
 
 
 @pytest.fixture

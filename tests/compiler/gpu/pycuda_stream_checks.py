@@ -26,9 +26,9 @@ from pycuda_waits import (
 
 import whet
 from whet.compiler.errors import ArgumentError, KernelError
-from whet.compiler.runtime.gpu.driver.interface import context_of
-from whet.compiler.runtime.gpu.exchange import taken_array
-from whet.compiler.runtime.gpu.streams import current_stream
+from whet.compiler.runtime.arrays.device import context_of
+from whet.compiler.runtime.arrays.gpu_import import taken_array
+from whet.compiler.runtime.gpu.driver.streams import current_stream
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import ctypes
 import pytest
 from pycuda_stand_in import GPU, OTHER, drv
 
-from whet.compiler.runtime.gpu.driver.interface import context_of
+from whet.compiler.runtime.arrays.device import context_of
 
 LIBRARY = ctypes.CDLL("libcuda.so.1")
 COUNT = ctypes.c_uint.in_dll(LIBRARY, "standin_wait_count")

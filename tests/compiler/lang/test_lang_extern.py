@@ -7,7 +7,7 @@ import pytest
 
 from whet.compiler import driver, te, tir
 from whet.compiler.errors import ArgumentError, LowerError, ScheduleError
-from whet.compiler.runtime import packed
+from whet.compiler.runtime.call import packed
 from whet.compiler.tir import ir_builder
 from whet.compiler.tir.stmt import BufferStore, For
 

@@ -198,7 +198,7 @@ assert len(set.union(*groups)) == 2
 def test_a_forked_child_is_known_where_the_system_says_yes_and_wipes_nothing():
     code = """
 import mmap, os
-from whet.compiler.runtime import thread_pool as parallel
+from whet.compiler.runtime.library import thread_pool as parallel
 parallel._MADV_WIPEONFORK = mmap.MADV_NORMAL
 mark = parallel._fork_mark()
 child = os.fork()

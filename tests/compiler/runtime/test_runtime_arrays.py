@@ -10,7 +10,7 @@ from raw_kernels import VADD, VADD_RAW, module
 from whet.compiler.abi.layout import DLTensor, numpy_dtype, scalar
 from whet.compiler.errors import ArgumentError, TargetError
 from whet.compiler.runtime.arrays import dlpack, nd
-from whet.compiler.runtime.device import DEVICE_TYPES
+from whet.compiler.runtime.arrays.device import DEVICE_TYPES
 
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 

@@ -17,7 +17,7 @@ from whet import te
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.runtime import Artifact, Module, load_module
-from whet.compiler.runtime.library.load import SourceModule
+from whet.compiler.runtime.load import SourceModule
 
 pytestmark = pytest.mark.skipif(
     shutil.which(settings.c_compiler().split()[0]) is None, reason="no C compiler here"
@@ -108,7 +108,7 @@ def test_a_library_for_another_processor_is_refused(tmp_path, monkeypatch):
     one = Module(made)
     one.artifact = newer
     path = one.export_library(tmp_path / "k.so")
-    from whet.compiler.runtime.library import load as library
+    from whet.compiler.runtime import load as library
 
     monkeypatch.setattr(library, "_cpuinfo_flags", lambda: frozenset({"fpu", "avx2"}))
     monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")

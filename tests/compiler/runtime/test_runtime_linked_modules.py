@@ -13,7 +13,7 @@ from whet import te
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.runtime import Artifact, Module, load_module
-from whet.compiler.runtime.library.load import SourceModule
+from whet.compiler.runtime.load import SourceModule
 
 pytestmark = pytest.mark.skipif(
     shutil.which(settings.c_compiler().split()[0]) is None, reason="no C compiler here"

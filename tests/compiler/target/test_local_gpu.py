@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.target.machine import local_gpu
 from whet.measure.gpu.stage import lock_of
 

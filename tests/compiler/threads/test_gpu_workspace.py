@@ -4,8 +4,8 @@ import pytest
 
 from whet.compiler.emulator.driver import EmulatedStream
 from whet.compiler.errors import OutOfMemoryError
-from whet.compiler.runtime.gpu.array import Memory
-from whet.compiler.runtime.gpu.workspace import Workspace, workspace_of
+from whet.compiler.runtime.arrays.device_array import Memory
+from whet.compiler.runtime.gpu.driver.workspace import Workspace, workspace_of
 
 
 class Few:

@@ -10,7 +10,7 @@ from gpu_fakes import fake_build
 
 from whet.compiler.abi.artifact import Resources
 from whet.compiler.errors import ArgumentError, MeasureError, PrunedError, TargetError
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 from whet.db.values.identity import device_key, device_name
 from whet.measure.device import identity

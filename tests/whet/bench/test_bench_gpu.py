@@ -23,7 +23,8 @@ from whet.bench.references.operators import expected
 from whet.bench.table import bound_of, table_of
 from whet.cli import main
 from whet.compiler.codegen.cuda import nvrtc
-from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+from whet.compiler.runtime.arrays.device import context_of
+from whet.compiler.runtime.gpu.driver.interface import driver_of
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 from whet.measure.gpu import events
 

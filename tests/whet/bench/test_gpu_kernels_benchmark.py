@@ -25,7 +25,7 @@ FOLDER = ROOT / "benchmarks" / "gpu_kernels"
 @pytest.fixture(scope="module", autouse=True)
 def folders():
     """The benchmark's modules are no package."""
-    added = [str(FOLDER), str(FOLDER.parent)]
+    added = [str(FOLDER), str(FOLDER.parent), str(ROOT / "tests" / "gpu_check")]
     sys.path[:0] = added
     yield
     for folder in added:

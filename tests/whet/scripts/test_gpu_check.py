@@ -13,17 +13,15 @@ import pytest
 import whet
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "benchmarks" / "gpu_kernels"
+FOLDER = ROOT / "tests" / "gpu_check"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def folders():
     """The benchmark's modules are no package."""
-    added = [str(FOLDER), str(FOLDER.parent)]
-    sys.path[:0] = added
+    sys.path.insert(0, str(FOLDER))
     yield
-    for folder in added:
-        sys.path.remove(folder)
+    sys.path.remove(str(FOLDER))
 
 
 def test_a_report_says_what_passed(capsys):
@@ -232,7 +230,7 @@ def test_figures_come_by_default_configs_or_after_a_search(monkeypatch, tmp_path
     with pytest.raises(Late, match="not done after 655 s"):
         check.figures("cuda:0", 645.0, 0.0, {})
     short = ("--short", "--rounds", "10", "--minutes")
-    assert asked[0] == ("run.py", (*short, "2.00", "--trials", "0"), 175)
+    assert asked[0] == (check.FIGURES, (*short, "2.00", "--trials", "0"), 175)
     assert asked[1][1] == (
         *short, "10.00", "--defaults", "--tuning", "4", "--log", "a.db",
         "--out", str(tmp_path / "r.figures.json"),

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "benchmarks" / "gpu_kernels"
+FOLDER = ROOT / "tests" / "gpu_check"
 
 
 @pytest.fixture(scope="module", autouse=True)

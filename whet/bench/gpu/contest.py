@@ -19,8 +19,8 @@ from whet.compiler.installed import install_extra
 
 if TYPE_CHECKING:
     from whet.autotune import Task
+    from whet.compiler.runtime.arrays.device import Device
     from whet.compiler.runtime.arrays.ndarray import NDArray
-    from whet.compiler.runtime.device import Device
     from whet.compiler.runtime.module import Module
 
 PEAK, COPY = "FMA peak", "copy"
@@ -55,7 +55,7 @@ def compare_on(
         MeasureError: a kernel's numbers are wrong, or a peer's; there is no work to time.
         TargetError: there is no such device, or what drives it is missing.
     """
-    from whet.compiler.runtime.gpu.driver.interface import context_of
+    from whet.compiler.runtime.arrays.device import context_of
 
     check_work(task)
     context_of(device)  # a device that is not there is refused before its peers are made
@@ -90,7 +90,8 @@ def _timed(
     device: Device, calls: Mapping[str, Callable[[], Any]], moved: int, rounds: int, flush: bool
 ) -> tuple[Turns, tuple[float, ...], tuple[float, ...]]:
     """All contestants and the limits in turns; the FMA peak, FLOP/s; seconds to copy the bytes."""
-    from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+    from whet.compiler.runtime.arrays.device import context_of
+    from whet.compiler.runtime.gpu.driver.interface import driver_of
 
     context = context_of(device)
     with ExitStack() as held:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from whet.autotune import Task
-    from whet.compiler.runtime.device import Device
+    from whet.compiler.runtime.arrays.device import Device
 
 Exact = tuple[Any, ...]
 """The right outputs in float64: numpy's arrays, or PyTorch's tensors on the device."""

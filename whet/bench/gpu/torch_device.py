@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from whet.autotune import Task
     from whet.bench.peers.libraries import Call
-    from whet.compiler.runtime.device import Device
+    from whet.compiler.runtime.arrays.device import Device
 
 Tensor = Any
 

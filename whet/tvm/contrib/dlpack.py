@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.runtime.arrays.ndarray import NDArray, from_dlpack
+from whet.compiler.runtime.arrays.nd import from_dlpack
+from whet.compiler.runtime.arrays.ndarray import NDArray
 
 __all__ = ["convert_func", "to_pytorch_func"]
 

@@ -1,4 +1,4 @@
-"""What nobody refers to any more on a GPU: code until its launches are done, streams until reused.
+"""GPU objects that nobody refers to any more: code until its launches are done, idle streams.
 
 An image goes whenever Python drops its last reference, perhaps while somebody's streams are busy or
 captured into a graph: then the driver allows neither a wait for the context nor unloading. So that
@@ -33,7 +33,7 @@ class _Code:
 
 
 class Leaving:
-    """What a context has let go of.
+    """Objects that a context has let go of.
 
     Nothing here takes a lock: what is dropped may be dropped by the collector, at any place.
 

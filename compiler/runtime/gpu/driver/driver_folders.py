@@ -29,7 +29,7 @@ def folder_of_driver() -> Path | None:
 
 
 def not_looked_in(folder: Path) -> tuple[str, str]:
-    """What keeps a process from a driver in a folder, and the way out."""
+    """The reason that keeps a process from a driver in a folder, and the way out."""
     return (
         f"NVIDIA's driver is in {folder}, where the system's loader does not look for {NAME}",
         f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH before Python starts; for all "

@@ -16,7 +16,6 @@ from typing import Protocol
 import numpy as np
 
 from whet.compiler.errors import TargetError
-from whet.compiler.runtime.device import Device
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties, Extents
 
 
@@ -79,7 +78,7 @@ class Event(Protocol):
         ...
 
     def reached(self) -> bool:
-        """Whether the point is reached now, without waiting."""
+        """True where the point is reached now, without waiting."""
         ...
 
     def seconds_since(self, earlier: Event) -> float:
@@ -217,7 +216,7 @@ class Context(Protocol):
         ...
 
     def has(self, address: int) -> bool:
-        """Whether somebody's memory can be used here: others' contexts have their own."""
+        """True where somebody's memory can be used here: others' contexts have their own."""
         ...
 
     def synchronize(self) -> None:
@@ -259,7 +258,7 @@ class Driver(Protocol):
         ...
 
     def properties(self, index: int) -> DeviceProperties:
-        """What a device is. No context is made for the answer.
+        """A device's properties. No context is made for the answer.
 
         Raises:
             TargetError: there is no such device.
@@ -293,7 +292,7 @@ class Driver(Protocol):
 
 
 # Type of device -> the function, in "module:function", that gives its driver or raises TargetError.
-_HOMES = {
+DRIVERS = {
     "cuda": "whet.compiler.runtime.gpu.driver.pycuda_driver:driver",
     "cuda-emulator": "whet.compiler.emulator.driver:driver",
 }
@@ -303,8 +302,8 @@ _lock = threading.Lock()
 
 
 def has_driver(device_type: str) -> bool:
-    """Whether devices of a type are driven through this interface, on some machine."""
-    return device_type in _HOMES
+    """True where devices of a type are driven through this interface, on some machine."""
+    return device_type in DRIVERS
 
 
 def driver_of(device_type: str) -> Driver:
@@ -319,15 +318,15 @@ def driver_of(device_type: str) -> Driver:
     found = _chosen.get(device_type)
     if found is not None:
         return found
-    if device_type not in _HOMES:
+    if device_type not in DRIVERS:
         raise TargetError(
             f"running code on {device_type}",
             "this build of Whet drives no such devices",
-            f"it drives: cpu, {', '.join(_HOMES)}",
+            f"it drives: cpu, {', '.join(DRIVERS)}",
         )
     if device_type in _missing:
         raise TargetError(*_missing[device_type].args)
-    module, function = _HOMES[device_type].split(":")
+    module, function = DRIVERS[device_type].split(":")
     try:
         made: Driver = getattr(importlib.import_module(module), function)()
     except TargetError as error:
@@ -347,12 +346,3 @@ def use_driver(device_type: str, driver: Driver | None) -> None:
         _missing.pop(device_type, None)
         if driver is not None:
             _chosen[device_type] = driver
-
-
-def context_of(device: Device) -> Context:
-    """The context of a device.
-
-    Raises:
-        TargetError: this machine has no such device, or what drives it is missing.
-    """
-    return driver_of(device.type).context(device.index)

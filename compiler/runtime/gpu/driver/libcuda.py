@@ -1,4 +1,4 @@
-"""What pycuda does not give of NVIDIA's driver: others' streams, peer copies, whose memory it is.
+"""Functions of NVIDIA's driver that pycuda lacks: others' streams, peer copies, memory's owners.
 
 pycuda has loaded the library. But for :meth:`Libcuda.device_of`, its functions are called with the
 context current that they are about.
@@ -105,14 +105,14 @@ class Libcuda:
         self._check("cuStreamSynchronize", self._calls["cuStreamSynchronize"](stream))
 
     def is_done(self, stream: int) -> bool:
-        """Whether all work of a stream is done now."""
+        """True where all work of a stream is done now."""
         code = self._calls["cuStreamQuery"](stream)
         if code != _NOT_READY:
             self._check("cuStreamQuery", code)
         return not code
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether somebody captures a stream's work into a graph, or that cannot be told."""
+        """True where somebody captures a stream's work into a graph, or that cannot be told."""
         status = ctypes.c_int()
         code = self._calls["cuStreamIsCapturing"](stream, ctypes.byref(status))
         return bool(code or status.value)

@@ -1,15 +1,16 @@
-"""What a GPU is, and its limits, as its driver tells."""
+"""Properties and limits of a GPU, as its driver tells."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 Extents = tuple[int, int, int]
+ALIGNMENT = 16  # bytes that vector loads of kernels may take at once
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceProperties:
-    """What a device is, and its limits.
+    """Properties and limits of a device.
 
     Attributes:
         name: what it calls itself.

@@ -335,7 +335,7 @@ class PycudaContext:
             self.leaving.unload()
 
     def has(self, address: int) -> bool:
-        """Whether memory is of this context, as far as the driver tells."""
+        """True where memory is of this context, as far as the driver tells."""
         with self:
             return self.library.context_of(address) in (None, self.handle)
 
@@ -358,7 +358,7 @@ class PycudaContext:
         return "" if self.usable else LOST
 
     def _is_lost(self) -> bool:
-        """Whether an error has come that every later call ends with."""
+        """True where an error has come that every later call ends with."""
         try:
             with self, self.library.relaxed():
                 self.drv.mem_get_info()

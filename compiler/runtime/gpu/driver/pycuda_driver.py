@@ -89,7 +89,7 @@ class PycudaDriver:
         return self._count
 
     def properties(self, index: int) -> DeviceProperties:
-        """What a GPU is.
+        """The properties of a GPU.
 
         Raises:
             TargetError: there is no such GPU, or this is a forked child.

@@ -267,7 +267,7 @@ class PycudaEvent(Held):
             self.held.synchronize()
 
     def reached(self) -> bool:
-        """Whether the point is reached now."""
+        """True where the point is reached now."""
         with Reporting(self.context, "looking at an event of"):
             return bool(self.held.query())
 

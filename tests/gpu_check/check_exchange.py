@@ -16,8 +16,8 @@ from check_programs import adding, call_us, numbers, on, skip
 import whet
 from whet import te
 from whet.compiler.errors import TargetError
-from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+from whet.compiler.runtime.arrays.device import Device, context_of
+from whet.compiler.runtime.gpu.driver.interface import driver_of
 
 CALL = 15.0
 """Microseconds that a call on somebody else's arrays may take."""

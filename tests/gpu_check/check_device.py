@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import whet
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.device import Device
+    from whet.compiler.runtime.arrays.device import Device
 
 STAND_IN = "stand-in"
 """pycuda on a library that runs kernels in the emulator: all of the runtime but the driver."""
@@ -60,7 +60,7 @@ def launched(device: Device, source: str, threads: int, *arguments: Any) -> None
         threads: of the block.
         arguments: arrays on the device, and int32 numbers.
     """
-    from whet.compiler.runtime.gpu.driver.interface import context_of
+    from whet.compiler.runtime.arrays.device import context_of
 
     context = context_of(device)
     image = context.load(context.driver.compile(source, context.properties.arch))

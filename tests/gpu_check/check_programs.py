@@ -11,7 +11,7 @@ import numpy as np
 
 import whet
 from whet import te
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 
 SKIPPED = 77
 """The exit code of what cannot be checked here."""

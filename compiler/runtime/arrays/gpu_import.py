@@ -1,4 +1,4 @@
-"""Arrays of a GPU shared with others in this process: DLPack and `__cuda_array_interface__`.
+"""Others' arrays on a GPU taken for Whet's own: DLPack and `__cuda_array_interface__`.
 
 Whoever hands memory on sees to it that the work on it so far is done, or before later work, in the
 stream that the taker names (https://dmlc.github.io/dlpack, NumPy's data interchange; version 3 of
@@ -15,91 +15,21 @@ import numpy as np
 
 from whet.compiler.abi.layout import SCALARS, numpy_dtype
 from whet.compiler.errors import ArgumentError, WhetError
+from whet.compiler.runtime.arrays.device import Device, context_of
+from whet.compiler.runtime.arrays.device_array import DeviceArray, describe
 from whet.compiler.runtime.arrays.dlpack import (
     DL_CUDA,
     Taken,
     check_stored,
     dtype_of,
-    give,
-    give_memory,
 )
-from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.array import DeviceArray, describe
-from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
-from whet.compiler.runtime.gpu.streams import DEFAULT, current_handle
-
-
-class NotShared(ArgumentError, BufferError, AttributeError):
-    """An array cannot be shared in the way that was asked for."""
-
-
-def check_shared(array: DeviceArray, how: str) -> None:
-    """Refuse to share what nobody else can reach.
-
-    Raises:
-        NotShared: the memory is the emulator's.
-    """
-    if not array.context.driver.shares_memory:
-        raise NotShared(
-            f"sharing an array on {array.device} by {how}",
-            "its memory is an emulated GPU's, and nobody else's GPU can reach it",
-            "a.numpy() copies it",
-        )
-
-
-def give_array(
-    array: DeviceArray,
-    stream: int | None,
-    max_version: tuple[int, int] | None,
-    dl_device: tuple[int, int] | None,
-    copy: bool | None,
-) -> Any:
-    """A DLPack capsule of an array; the arguments are those of ``__dlpack__``.
-
-    Raises:
-        NotShared: the memory is the emulator's.
-        BufferError: the array is on another device, and a copy is not wanted.
-    """
-    versioned = max_version is not None and max_version[0] >= 1
-    if dl_device is not None and tuple(dl_device) == (1, 0) and copy is not False:
-        return give(array.numpy(), versioned)
-    own = array.__dlpack_device__()
-    if dl_device is not None and tuple(dl_device) != own:
-        raise BufferError(f"the array is on {array.device}, not on DLPack's device {dl_device}")
-    given = array.copyto(array.device) if copy else array
-    assert isinstance(given, DeviceArray)
-    mine, theirs = current_handle(given.context), stream or DEFAULT
-    if theirs not in (-1, mine):  # -1: the taker sees to it
-        given.context.order(mine, theirs)
-    return give_memory(given.described, given.address, own, given, versioned)
-
-
-def interface_of(array: DeviceArray) -> dict[str, Any]:
-    """``__cuda_array_interface__`` of an array.
-
-    Raises:
-        NotShared: the memory is the emulator's, or the interface has no word for the dtype.
-    """
-    check_shared(array, "__cuda_array_interface__")
-    described = array.described
-    if described.dtype.kind == "V":
-        raise NotShared(
-            "sharing a bfloat16 array by __cuda_array_interface__",
-            "the interface has no such dtype",
-            "use DLPack: from_dlpack(a)",
-        )
-    return {
-        "version": 3,
-        "shape": described.shape,
-        "typestr": described.dtype.str,
-        "data": (array.address if described.size else 0, not described.flags.writeable),
-        "strides": None if described.flags.c_contiguous else described.strides,
-        "stream": current_handle(array.context),
-    }
+from whet.compiler.runtime.arrays.ndarray import SHARE
+from whet.compiler.runtime.gpu.driver.interface import driver_of
+from whet.compiler.runtime.gpu.driver.streams import current_handle
 
 
 def is_shared(source: object) -> bool:
-    """Whether an object offers memory of an NVIDIA GPU."""
+    """True where an object offers memory of an NVIDIA GPU."""
     if isinstance(source, DeviceArray):
         return True
     where = getattr(source, "__dlpack_device__", None)
@@ -205,3 +135,10 @@ def _from_interface(source: Any, device: Device | None) -> DeviceArray:
     _check_strides(asked, told["shape"], told.get("strides"), dtype.itemsize)
     described = describe(told["shape"], dtype, told.get("strides"), read_only)
     return DeviceArray(device, context, address, described, source)
+
+
+def _share(source: object) -> DeviceArray | None:
+    return taken_array(source) if is_shared(source) else None
+
+
+SHARE.append(_share)

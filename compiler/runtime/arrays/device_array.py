@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.errors import ArgumentError, OutOfMemoryError
-from whet.compiler.runtime.arrays.ndarray import NDArray
-from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.driver.interface import Context, context_of
-from whet.compiler.runtime.gpu.streams import current_handle, current_stream
-from whet.compiler.runtime.gpu.workspace import workspace_of
-
-ALIGNMENT = 16  # bytes that vector loads of kernels may take at once
+from whet.compiler.runtime.arrays.device import Device, context_of
+from whet.compiler.runtime.arrays.foreign import let_owner_wait
+from whet.compiler.runtime.arrays.gpu_export import check_shared, give_array, interface_of
+from whet.compiler.runtime.arrays.ndarray import CREATE, NDArray, new_array, on_device
+from whet.compiler.runtime.arrays.placement import checked_device
+from whet.compiler.runtime.gpu.driver.interface import DRIVERS, Context
+from whet.compiler.runtime.gpu.driver.properties import ALIGNMENT
+from whet.compiler.runtime.gpu.driver.streams import current_handle, current_stream
+from whet.compiler.runtime.gpu.driver.workspace import workspace_of
 
 _numbers = itertools.count()
 _layouts: dict[tuple, int] = {}
@@ -124,18 +126,15 @@ class DeviceArray(NDArray):
             ArgumentError: the shapes differ, the elements are no numbers, or this array is
                 read-only or not compact.
         """
-        from whet.compiler.runtime.gpu.exchange import is_shared, taken_array
 
         if not self._described.flags.c_contiguous:
             strides = f"this array has strides {self._described.strides} bytes"
             raise ArgumentError("NDArray.copyfrom()", strides, "copy it first")
-        taken = taken_array(source) if is_shared(source) else source
+        taken = on_device(source)
         if not isinstance(taken, DeviceArray) or not self._takes(taken):
-            return super().copyfrom(taken)
+            return super().copyfrom(source if taken is None else taken)
         self._copy_between(taken)
         if taken is not source:
-            from whet.compiler.runtime.gpu.foreign import let_owner_wait
-
             let_owner_wait(source, taken, self._context)
         return self
 
@@ -161,7 +160,7 @@ class DeviceArray(NDArray):
         return super().copyto(target, mem_scope)
 
     def _fits(self, other: np.ndarray) -> bool:
-        """Whether bytes can be copied as they are."""
+        """True where bytes can be copied as they are."""
         mine = self._described
         return (
             mine.shape == other.shape
@@ -171,7 +170,7 @@ class DeviceArray(NDArray):
         )
 
     def _takes(self, source: DeviceArray) -> bool:
-        """Whether another array's bytes can be copied without the host."""
+        """True where another array's bytes can be copied without the host."""
         drivers = source.context.driver, self._context.driver
         return (
             drivers[0] is drivers[1]
@@ -203,20 +202,14 @@ class DeviceArray(NDArray):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        from whet.compiler.runtime.gpu.exchange import give_array
-
         return give_array(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from whet.compiler.runtime.gpu.exchange import check_shared
-
         check_shared(self, "DLPack")
         return self._device.device_type, self._device.index
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        from whet.compiler.runtime.gpu.exchange import interface_of
-
         return interface_of(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -226,32 +219,29 @@ class DeviceArray(NDArray):
         return made if dtype is None else made.astype(dtype, copy=False)
 
     def __reduce__(self) -> tuple:
-        from whet.compiler.runtime.arrays.ndarray import array
-
-        return array, (self.numpy(), self._device)
+        return _placed, (self.numpy(), self._device)
 
 
-def new_array(device: Device, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
-    """An array with whatever its memory holds.
-
-    Raises:
-        TargetError: the device, or what drives it, is missing.
-        OutOfMemoryError: the device has not so much memory left.
-    """
+def _empty(device: Device, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
     context, described = context_of(device), describe(shape, dtype)
     memory = Memory(context, described.nbytes)
     return DeviceArray(device, context, memory.address, described, memory)
 
 
-def pinned_array(shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
-    """An array in page-locked memory of the host.
-
-    Raises:
-        TargetError: there is no GPU to copy to.
-    """
+def _pinned(device: Device, shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
+    """An array in page-locked memory of the host, which needs a GPU to copy to."""
     nbytes = math.prod(shape) * dtype.itemsize
     memory = context_of(Device("cuda")).pinned(nbytes)
-    return NDArray(memory[:nbytes].view(dtype).reshape(shape), Device("cuda_host"))
+    return NDArray(memory[:nbytes].view(dtype).reshape(shape), device)
+
+
+CREATE.update({kind: _empty for kind in DRIVERS} | {"cuda_host": _pinned})
+
+
+def _placed(values: np.ndarray, device: Device) -> NDArray:
+    """An unpickled array, on its device again."""
+    where = checked_device(device, None)
+    return new_array(where, values.shape, values.dtype).copyfrom(values)
 
 
 def describe(

@@ -24,12 +24,12 @@ from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.layout import scalar
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
-from whet.compiler.runtime.gpu.exported import with_code
 from whet.compiler.runtime.library.export import FORMAT, HEADER, METADATA, READ, compile_files
+from whet.compiler.runtime.library.gpu_code import with_code
 from whet.compiler.runtime.library.integrity import check_whole
+from whet.compiler.runtime.library.source import path_of
 from whet.compiler.runtime.module import Function, Module
 from whet.compiler.runtime.origin import Origin
-from whet.compiler.runtime.source import path_of
 from whet.compiler.runtime.unloaded import HostPart, code_of_a_gpu
 
 # LLVM's names of features, where /proc/cpuinfo has other ones.
@@ -310,7 +310,7 @@ def _artifact(data: dict[str, Any]) -> Artifact:
 
 def _give_caller(code: LibraryCode) -> None:
     """Let the library's kernels call the packed functions of this process."""
-    from whet.compiler.runtime.packed import caller_address
+    from whet.compiler.runtime.call.packed import caller_address
 
     setter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address_of("whet_set_packed_caller"))
     setter(caller_address())

@@ -9,7 +9,7 @@ from check_device import launched
 
 import whet
 from whet.compiler.errors import KernelError
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 
 THREADS = 64
 """Two warps: what moves between lanes must stay within one."""

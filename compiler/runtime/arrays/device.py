@@ -5,13 +5,20 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whet.compiler.errors import ArgumentError, TargetError
-
-if TYPE_CHECKING:
-    from whet.compiler.runtime.gpu.driver.interface import Context, Stream
-    from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
+from whet.compiler.runtime.gpu.driver.interface import Context, Stream, driver_of, has_driver
+from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
+from whet.compiler.runtime.gpu.driver.streams import (
+    DEFAULT,
+    current_stream,
+    handle_of,
+    number_of_device,
+    set_stream,
+)
+from whet.compiler.runtime.gpu.driver.workspace import workspace_of
+from whet.compiler.target.machine import host
 
 # name -> DLPack's device type (TVM's from 12 on).
 DEVICE_TYPES = {
@@ -29,8 +36,6 @@ DEVICE_TYPES = {
     "webgpu": 15,
     "cuda-emulator": 200,  # beyond DLPack's numbers: nobody else can use its memory
 }
-# Kinds that are driven through `runtime/gpu/driver/interface.py`.
-_DRIVEN = ("cuda", "cuda-emulator")
 _NAMES = {number: name for name, number in DEVICE_TYPES.items()}
 # Kinds of targets, and other names, whose code runs on a device.
 _ALIASES = {
@@ -78,10 +83,8 @@ class Device:
         """True where this machine has it and this build of Whet can use it."""
         if self.type == "cuda_host":
             return self.index == 0 and Device("cuda").exist
-        if self.type not in _DRIVEN:
+        if not has_driver(self.type):
             return self.type == "cpu" and self.index == 0
-        from whet.compiler.runtime.gpu.driver.interface import driver_of
-
         try:
             return self.index < driver_of(self.type).device_count()
         except TargetError:
@@ -90,10 +93,8 @@ class Device:
     @property
     def _gpu(self) -> DeviceProperties | None:
         """The driver's facts of a GPU."""
-        if self.type not in _DRIVEN or not self.exist:
+        if not has_driver(self.type) or not self.exist:
             return None
-        from whet.compiler.runtime.gpu.driver.interface import driver_of
-
         return driver_of(self.type).properties(self.index)
 
     @property
@@ -103,10 +104,8 @@ class Device:
         Raises:
             TargetError: the GPU, or what drives it, is missing.
         """
-        if self.type not in _DRIVEN:
+        if not has_driver(self.type):
             return None
-        from whet.compiler.runtime.gpu.driver.interface import context_of
-
         return context_of(self)
 
     @property
@@ -116,8 +115,6 @@ class Device:
             return self._gpu.name
         if not self.exist:
             return None
-        from whet.compiler.target.machine import host
-
         return host.cpu_model()
 
     @property
@@ -127,8 +124,6 @@ class Device:
             return self._gpu.multiprocessors
         if not self.exist:
             return None
-        from whet.compiler.target.machine import host
-
         return host.physical_cores()
 
     @property
@@ -212,9 +207,6 @@ class Device:
         if getattr(stream, "context", self) is not context:
             raise self._no_stream("free_raw_stream", stream)
         assert context is not None
-        from whet.compiler.runtime.gpu.streams import current_stream, set_stream
-        from whet.compiler.runtime.gpu.workspace import workspace_of
-
         stream.synchronize()
         if current_stream(context) is stream:
             set_stream(context, None)
@@ -234,8 +226,6 @@ class Device:
         context, own = self._own_stream("set_raw_stream", stream)
         if context is None:
             return
-        from whet.compiler.runtime.gpu.streams import set_stream
-
         set_stream(context, own, stream)
 
     def sync(self, stream: Any = None) -> None:
@@ -264,8 +254,6 @@ class Device:
             return context, stream
         if context is None or hasattr(theirs, "driver"):  # ours, of another device
             raise self._no_stream(method, stream)
-        from whet.compiler.runtime.gpu.streams import DEFAULT, handle_of, number_of_device
-
         handle = handle_of(stream)
         if handle is None or number_of_device(stream) not in (None, self.index):
             raise self._no_stream(method, stream)
@@ -296,6 +284,15 @@ class Device:
 
     def __str__(self) -> str:
         return f"{self.type}({self.index})"
+
+
+def context_of(device: Device) -> Context:
+    """The context of a GPU.
+
+    Raises:
+        TargetError: this machine has no such device, or what drives it is missing.
+    """
+    return driver_of(device.type).context(device.index)
 
 
 def instead_of(device: object) -> str:

@@ -1,6 +1,6 @@
 """Checks and times everything on a GPU, and says what passed; `scripts/gpu_check` installs first.
 
-    python benchmarks/gpu_kernels/check.py [--device cuda:0] [--minutes 8] [--out FILE.json]
+    python tests/gpu_check/check.py [--device cuda:0] [--minutes 8] [--out FILE.json]
 
 Every template's kernels against numpy, default configs and configs at random; what the runtime
 promises; a search; then the works that have goals, beside cuBLAS, cuDNN, Triton and the copy
@@ -12,7 +12,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+FOLDER = Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER))
 
 import argparse
 import json
@@ -24,11 +25,20 @@ from functools import partial
 from check_cases import DTYPES, SMALL
 from check_command import Ended, ended
 from check_device import environment_of, is_gpu
-from check_report import (
-    SKIP, UNDONE, Failed, Late, Report, Short, Skipped, here, read_items, tail,
-)  # fmt: skip
 from check_programs import SKIPPED
+from check_report import (
+    SKIP,
+    UNDONE,
+    Failed,
+    Late,
+    Report,
+    Short,
+    Skipped,
+    read_items,
+    tail,
+)  # fmt: skip
 from check_runtime import CHECKS
+
 from whet.compiler.target.machine.host import affinity, cpu_quota
 
 SHARE = 0.35
@@ -50,6 +60,7 @@ assert not cuda.cuInit(0) and not cuda.cuDeviceGet(ctypes.byref(device), int(sys
 assert not cuda.cuDeviceTotalMem_v2(ctypes.byref(size), device)
 print(size.value)
 """
+FIGURES = "../../benchmarks/gpu_kernels/run.py"
 ROOM = 45.0
 """Seconds that the figures leave for the last of them, and for what they come to."""
 
@@ -61,16 +72,16 @@ def command(
     seconds: float,
     show: Callable[[str], object] = lambda line: None,
 ) -> Ended:
-    """Run one of the scripts beside this one.
+    """Run a script of these checks, or of a benchmark.
 
     Args:
-        script: its file.
+        script: its file, relative to this folder.
         arguments: its command line, but for the device.
         device: which it uses.
         seconds: that it may take.
         show: is given each line that it writes, as it comes.
     """
-    words = [sys.executable, str(here() / script), *arguments, "--device", device]
+    words = [sys.executable, str(FOLDER / script), *arguments, "--device", device]
     return ended(words, seconds, environment_of(device), show)
 
 
@@ -163,7 +174,7 @@ def figures(device: str, left: float, tuning: float, kept: Mapping[str, Path]) -
     words += [str(word) for pair in kept.items() for word in pair]
     given = 60 * minutes + ROOM + GRACE
     done = command(
-        "run.py", *words, device=device, seconds=given,
+        FIGURES, *words, device=device, seconds=given,
         show=lambda line: print("      " + line, flush=True),
     )  # fmt: skip
     how = f"{tuning:g} minutes of search" if tuning else "default configs (not tuned)"

@@ -9,13 +9,15 @@ owner's later work there starts after the call.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from whet.compiler.runtime.gpu.array import ALIGNMENT, DeviceArray
 from whet.compiler.runtime.gpu.driver.interface import Context, driver_of
-from whet.compiler.runtime.gpu.launching import ReadyPlan
-from whet.compiler.runtime.gpu.streams import DEFAULT, current_handle
+from whet.compiler.runtime.gpu.driver.properties import ALIGNMENT
+from whet.compiler.runtime.gpu.driver.streams import DEFAULT, current_handle
+
+if TYPE_CHECKING:
+    from whet.compiler.runtime.arrays.device_array import DeviceArray
 
 Where = Any
 """Where an owner works: a stream's handle, 0 where it does not tell; of PyTorch a device, whose
@@ -23,7 +25,7 @@ current stream is asked for once a call."""
 
 Told = tuple[tuple, int, Where]  # what stands for the layout, the address, where its owner works
 NOT_TOLD = (AttributeError, KeyError, RuntimeError, TypeError, ValueError)
-"""What :func:`known` raises: arrays that have no address raise what their makers like."""
+"""The errors of :func:`known`: arrays that have no address raise what their makers like."""
 
 _readers: dict[type, Callable[[Any], Told]] = {}
 _layouts: dict[tuple, int] = {}
@@ -73,30 +75,12 @@ def let_owner_wait(source: Any, array: DeviceArray, context: Context) -> None:
         array: what it was taken for.
         context: of the device whose current stream reads it.
     """
-    theirs, mine = _stream(remember(source, array)), current_handle(context)
+    theirs, mine = stream_of(remember(source, array)), current_handle(context)
     if theirs and not (theirs == mine and array.context is context):
         array.context.order(mine, theirs, context)
 
 
-def run_in_order(ready: ReadyPlan, slots: list[Any], owners: Sequence[Where]) -> None:
-    """Run a plan after the work of its arguments' owners, and before their later work.
-
-    Args:
-        ready: the plan.
-        slots: as for :meth:`ReadyPlan.run`.
-        owners: where they work.
-    """
-    context = ready.context
-    mine = current_handle(context)
-    streams = {_stream(where) for where in set(owners)} - {0, mine}
-    for stream in streams:
-        context.order(stream, mine)
-    ready.run(slots)
-    for stream in streams:
-        context.order(mine, stream)
-
-
-def _stream(where: Where) -> int:
+def stream_of(where: Where) -> int:
     if type(where) is int:
         return where
     return sys.modules["torch"].cuda.current_stream(where).cuda_stream or DEFAULT
@@ -109,7 +93,7 @@ def _reader_of(source: Any) -> Callable[[Any], Told] | None:
 
 
 def _of_torch(tensor: Any) -> Told:
-    """What a tensor of PyTorch tells: its interfaces take ten times as long."""
+    """Layout and address of a PyTorch tensor, by methods: interfaces take ten times as long."""
     address, device = tensor.data_ptr(), tensor.device
     told = (
         tensor.dtype,

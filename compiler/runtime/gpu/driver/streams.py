@@ -1,4 +1,4 @@
-"""Which stream a thread's work on a device goes to, and what somebody else's stream is."""
+"""The current stream of a thread on a device, and streams of other libraries."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Checks one thing that the runtime promises on a device; prints what it found.
 
-    python benchmarks/gpu_kernels/check_runtime.py launches --device cuda:0
+    python tests/gpu_check/check_runtime.py launches --device cuda:0
 
 A process of its own for each: some of them end badly on purpose. What is not to be had here, such
 as PyTorch, ends with 77 and the reason.
@@ -27,7 +27,7 @@ from check_programs import adding, call_us, numbers, on, skip
 
 import whet
 from whet import te
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 
 LAUNCH = 10.0
 """Microseconds that a launch from Python may take."""
@@ -39,7 +39,8 @@ PATIENT = whet.MeasureOptions(build_timeout=60.0)
 def told(device: Device) -> str:
     """What the device is, with its driver and the compiler."""
     from whet.compiler.codegen.cuda import library, nvrtc
-    from whet.compiler.runtime.gpu.driver.interface import context_of, driver_of
+    from whet.compiler.runtime.arrays.device import context_of
+    from whet.compiler.runtime.gpu.driver.interface import driver_of
 
     p = context_of(device).properties
     compiler = "no NVRTC"

@@ -1,6 +1,6 @@
 """Checks that need other processes: an end in order, a kernel that hangs, a forked child.
 
-    python benchmarks/gpu_kernels/check_processes.py cuda:0
+    python tests/gpu_check/check_processes.py cuda:0
 
 is the process whose kernel hangs: it says so, and waits for its end, which a signal brings.
 """
@@ -21,7 +21,7 @@ from check_device import device_of, launched, name_of
 
 import whet
 from whet.compiler.errors import TargetError
-from whet.compiler.runtime.device import Device
+from whet.compiler.runtime.arrays.device import Device
 
 HUNG = 3.0
 """Seconds after which a kernel that does not end is stopped."""

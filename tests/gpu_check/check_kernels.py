@@ -1,6 +1,6 @@
 """Checks the kernels of one template on a device against numpy; says as JSON what it found.
 
-    python benchmarks/gpu_kernels/check_kernels.py softmax --device cuda:0 --dtype float32
+    python tests/gpu_check/check_kernels.py softmax --device cuda:0 --dtype float32
 
 A process of its own: a kernel that takes the device's context down takes this process, and nothing
 else. For each shape it checks the default config, and then configs at random until its time is up.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.insert(0, str(Path(__file__).parent))
 
 from whet.bench.turns import library_threads
 
@@ -30,12 +30,11 @@ from check_device import device_of
 
 import whet
 from whet.bench.arguments import arrays_of, taken_by
-from whet.bench.gpu.contest import on_device
 from whet.bench.check import error_of
+from whet.bench.gpu.contest import on_device
 from whet.bench.references.operators import expected
 from whet.compiler.errors import PrunedError
-from whet.compiler.runtime.device import Device
-from whet.compiler.runtime.gpu.driver.interface import context_of
+from whet.compiler.runtime.arrays.device import Device, context_of
 from whet.measure.gpu.runner import is_lost
 
 DRAWS = 50

@@ -165,8 +165,3 @@ def replaced(path: Path, text: str) -> None:
 def tail(text: str, lines: int = 40) -> str:
     """The end of a program's output."""
     return "\n".join(text.strip().splitlines()[-lines:])
-
-
-def here() -> Path:
-    """The folder of these checks."""
-    return Path(__file__).resolve().parent
