@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 #: where a name that is asked for in the wrong place may be
 _PLACES = {
@@ -19,17 +20,18 @@ _PLACES = {
 
 
 class AbsentName(AttributeError):
-    """A module does not have a name; the text, made when it is read, says what to use instead.
+    """A module or an object does not have a name; the text says what to use instead.
 
-    Python asks packages for names that turn out to be modules, so making it must cost nothing.
+    Python asks packages for names that turn out to be modules, so making it must cost nothing: the
+    text is made when it is read.
     """
 
-    def __init__(self, module: str, short: str, name: str, more: Mapping[str, str]) -> None:
+    def __init__(self, name: str, text: Callable[[], str]) -> None:
         super().__init__(name)
-        self._request = (module, short, name, more)
+        self._text = text
 
     def __str__(self) -> str:
-        return _text(*self._request)
+        return self._text()
 
 
 def missing(
@@ -43,7 +45,12 @@ def missing(
         name: the name that was asked for.
         more: ways out beside those of the table of TVM's names.
     """
-    return AbsentName(module, short, name, more or {})
+    return AbsentName(name, partial(_text, module, short, name, more or {}))
+
+
+def missing_member(owner: type, name: str) -> AttributeError:
+    """The error for a name that the objects of a class do not have."""
+    return AbsentName(name, partial(_member_text, owner, name))
 
 
 def _ways_out(short: str) -> Mapping[str, str]:
@@ -54,20 +61,12 @@ def _ways_out(short: str) -> Mapping[str, str]:
     return table.get(short, {})
 
 
-class AbsentMember(AttributeError):
-    """An object does not have a name; the text, made when it is read, says what to use instead."""
-
-    def __init__(self, owner: type, name: str) -> None:
-        super().__init__(name)
-        self._request = (owner, name)
-
-    def __str__(self) -> str:
-        owner, name = self._request
-        why = _ways_out(f"te.{owner.__name__}")
-        asked = f"{owner.__name__} has no {name!r}"
-        if name in why:
-            return f"{asked}: {why[name]}"
-        return _alike(asked, name, [n for n in dir(owner) if not n.startswith("_")], "name")
+def _member_text(owner: type, name: str) -> str:
+    why = _ways_out(f"te.{owner.__name__}")
+    asked = f"{owner.__name__} has no {name!r}"
+    if name in why:
+        return f"{asked}: {why[name]}"
+    return _alike(asked, name, [n for n in dir(owner) if not n.startswith("_")], "name")
 
 
 def _text(module: str, short: str, name: str, more: Mapping[str, str]) -> str:

@@ -31,13 +31,17 @@ from pathlib import Path
 from whet.compiler.errors import ArgumentError, TargetError
 
 
+def _text(variable: str) -> str:
+    return os.environ.get(variable, "").strip()
+
+
 def num_threads() -> int | None:
     """``WHET_NUM_THREADS`` as a number, or None when it is not set.
 
     Raises:
         TargetError: it is set to something that is not a whole number of at least 1.
     """
-    text = os.environ.get("WHET_NUM_THREADS", "").strip()
+    text = _text("WHET_NUM_THREADS")
     if not text:
         return None
     if not text.isdigit() or int(text) < 1:
@@ -54,25 +58,25 @@ def cpu_level() -> str:
 
     Which levels there are, and which of them it has, ``compiler/target/machine/host.py`` knows.
     """
-    text = os.environ.get("WHET_CPU", "").strip()
+    text = _text("WHET_CPU")
     return "" if text == "native" else text
 
 
 def c_compiler() -> str:
     """``CC``, or ``cc``: the command that starts the C compiler, with options it may have."""
-    return os.environ.get("CC", "").strip() or "cc"
+    return _text("CC") or "cc"
 
 
 def cxx_compiler() -> str:
     """``CXX``, or ``g++``: the command that starts the C++ compiler, with options it may have."""
-    return os.environ.get("CXX", "").strip() or "g++"
+    return _text("CXX") or "g++"
 
 
 def cache_dir() -> Path | None:
     """``WHET_CACHE_DIR``, or ``~/.cache/whet``; None where it is set to nothing: keep no cache."""
     given = os.environ.get("WHET_CACHE_DIR")
     if given is None:
-        base = os.environ.get("XDG_CACHE_HOME", "").strip()
+        base = _text("XDG_CACHE_HOME")
         return Path(base or Path.home() / ".cache", "whet")
     return Path(given).expanduser() if given.strip() else None
 
@@ -85,7 +89,7 @@ def tutorial_exec_pattern() -> str:
     Raises:
         ArgumentError: it is not a regular expression.
     """
-    text = os.environ.get("WHET_TUTORIAL_EXEC_PATTERN", "").strip()
+    text = _text("WHET_TUTORIAL_EXEC_PATTERN")
     if text == "none":
         return "(?!)"  # matches nothing, whatever the folders are called
     try:
@@ -106,15 +110,15 @@ def cuda_visible_devices() -> tuple[str, ...]:
 
 
 def orders_cuda_devices_by_bus() -> bool:
-    """Whether ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID``: CUDA numbers GPUs by their places."""
-    return os.environ.get("CUDA_DEVICE_ORDER", "").strip() == "PCI_BUS_ID"
+    """True if ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID``: CUDA numbers GPUs by their places."""
+    return _text("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
 
 
 def cuda_home() -> str:
     """``CUDA_HOME``: the folder of the CUDA toolkit; empty where it is not set."""
-    return os.environ.get("CUDA_HOME", "").strip()
+    return _text("CUDA_HOME")
 
 
 def hides_cuda_devices() -> bool:
-    """Whether ``CUDA_VISIBLE_DEVICES`` is set and names no GPU."""
+    """True if ``CUDA_VISIBLE_DEVICES`` is set and names no GPU."""
     return "CUDA_VISIBLE_DEVICES" in os.environ and not cuda_visible_devices()

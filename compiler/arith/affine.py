@@ -8,9 +8,11 @@ a min, a product of variables, a load. Atoms are told apart by a structural key,
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import variables
 
 Terms = dict[Hashable, tuple[Any, int]]
 """Atom's key -> (atom, coefficient). Generators have forms of values that are computed already:
@@ -18,7 +20,7 @@ their atoms are names, which are their own keys."""
 _NONE: Mapping[Any, Any] = {}
 
 
-def _add(terms: Terms, more: Terms, scale: int) -> None:
+def add_terms(terms: Terms, more: Terms, scale: int) -> None:
     """Add ``scale`` times other terms to ``terms``, of which none stays 0."""
     for k, (atom, c) in more.items():
         if k not in terms:
@@ -77,6 +79,10 @@ class Affine:
         """The atoms that it depends on."""
         return tuple(atom for atom, _ in self.terms.values())
 
+    def mentions(self, some: AbstractSet[e.Var]) -> bool:
+        """True if an atom is one of some variables, or is made of one."""
+        return any(variables(atom) & some for atom, _ in self.terms.values())
+
     @property
     def variable(self) -> e.Var | None:
         """The variable that it is, without factor or offset; None if it is anything else."""
@@ -100,14 +106,14 @@ class Affine:
         if not other.terms:
             return Affine(self.terms, self.const + scale * other.const)
         terms = dict(self.terms)
-        _add(terms, other.terms, scale)
+        add_terms(terms, other.terms, scale)
         return Affine(terms, self.const + scale * other.const)
 
     def replaced(self, key: Hashable, by: Affine) -> Affine:
         """The form with ``by`` in place of one of its atoms."""
         terms = dict(self.terms)
         scale = terms.pop(key)[1]
-        _add(terms, by.terms, scale)
+        add_terms(terms, by.terms, scale)
         return Affine(terms, self.const + scale * by.const)
 
     def mapped(
@@ -122,7 +128,7 @@ class Affine:
                 form = form_of(atom)
             const += c * form.const
             if form.terms:
-                _add(terms, form.terms, c)
+                add_terms(terms, form.terms, c)
         return Affine(terms, const)
 
     def scaled(self, factor: int) -> Affine:

@@ -16,6 +16,8 @@ from whet.compiler.arith.simplify import Simplifier
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 
+_INEQUALITIES = frozenset((e.LT, e.LE, e.GT, e.GE))
+
 
 @dataclass(frozen=True, slots=True)
 class ConstIntBound:
@@ -133,12 +135,23 @@ class Analyzer:
         if kind is e.And:
             self._learn(c.a)  # type: ignore[attr-defined]
             self._learn(c.b)  # type: ignore[attr-defined]
-        elif kind in (e.LT, e.LE, e.GT, e.GE, e.EQ) and c.a.dtype in ("int32", "int64"):  # type: ignore[attr-defined]
-            d = self.affine(c.a) - self.affine(c.b)  # type: ignore[attr-defined]
-            if kind in (e.LT, e.LE, e.EQ):
-                self.constraints.append(d.shifted(1) if kind is e.LT else d)
-            if kind in (e.GT, e.GE, e.EQ):
-                self.constraints.append(d.scaled(-1).shifted(1 if kind is e.GT else 0))
+        elif kind in e.COMPARISONS and c.a.dtype in ("int32", "int64"):  # type: ignore[attr-defined]
+            form = self.inequality(c)
+            if form is not None:
+                self.constraints.append(form)
+            elif kind is e.EQ:
+                d = self.affine(c.a) - self.affine(c.b)  # type: ignore[attr-defined]
+                self.constraints += (d, d.scaled(-1))
+
+    def inequality(self, c: e.PrimExpr) -> Affine | None:
+        """The form that is at most 0 just where an inequality holds; None for other conditions."""
+        kind = type(c)
+        if kind not in _INEQUALITIES:
+            return None
+        d = self.affine(c.a) - self.affine(c.b)  # type: ignore[attr-defined]
+        if kind is e.GT or kind is e.GE:
+            d = d.scaled(-1)
+        return d.shifted(1) if kind is e.LT or kind is e.GT else d
 
     # proofs
 
@@ -178,15 +191,12 @@ class Analyzer:
 
     def compare(self, n: e.CmpOp) -> bool | None:
         """The truth of an integer comparison, or None when it cannot be told."""
-        d = self.affine(n.a) - self.affine(n.b)
-        kind = type(n)
-        if kind in (e.GT, e.GE):
-            d, kind = d.scaled(-1), {e.GT: e.LT, e.GE: e.LE}[kind]
-        if kind in (e.LT, e.LE):
-            strict = 1 if kind is e.LT else 0
-            if self.at_most_zero(d.shifted(strict)):
+        form = self.inequality(n)
+        if form is not None:
+            if self.at_most_zero(form):
                 return True
-            return False if self.at_most_zero(d.scaled(-1).shifted(1 - strict)) else None
+            return False if self.at_most_zero(form.scaled(-1).shifted(1)) else None
+        d, kind = self.affine(n.a) - self.affine(n.b), type(n)
         low, high = self.bounds(d)
         if low == high == 0:
             return kind is e.EQ

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Iterable
 from math import gcd
 
-from whet.compiler.arith.affine import Affine, matched
+from whet.compiler.arith.affine import Affine, Terms, add_terms, matched
 from whet.compiler.arith.keys import factors, key_order, structural_key
 from whet.compiler.arith.knowledge import Knowledge
 from whet.compiler.tir import expr as e
@@ -67,7 +67,7 @@ class Forms:
 
     def _sum(self, n: e.PrimExpr) -> Affine:
         """The form of a sum, however nested, gathered in one go."""
-        terms: dict[Hashable, tuple[e.PrimExpr, int]] = {}
+        terms: Terms = {}
         const = 0
         waiting = [(n, 1)]
         steps = 0
@@ -96,14 +96,7 @@ class Forms:
             else:
                 form = self.affine(x)
                 const += scale * form.const
-                for key, (atom, coef) in form.terms.items():
-                    coef *= scale
-                    if key in terms:
-                        coef += terms[key][1]
-                    if coef:
-                        terms[key] = (atom, coef)
-                    else:
-                        terms.pop(key, None)
+                add_terms(terms, form.terms, scale)
         return Affine(terms, const)
 
     def _shared_sum(self, n: e.PrimExpr) -> Affine:
@@ -215,12 +208,8 @@ class Forms:
         """The least or greatest of all operands of a nest of them, the dominated ones left out."""
         kind = type(n)
         sign = 1 if kind is e.Min else -1
-        kept: list[Affine] = []
-        for f in (*self._operands(self.affine(n.a), kind), *self._operands(self.affine(n.b), kind)):
-            if any(self._never_above((k - f).scaled(sign)) for k in kept):
-                continue
-            kept = [k for k in kept if not self._never_above((f - k).scaled(sign))]
-            kept.append(f)
+        operands = [f for x in (n.a, n.b) for f in self._operands(self.affine(x), kind)]
+        kept = undominated(operands, sign, self._never_above)
         out, expression = kept[0], kept[0].to_expr(n.dtype)
         for f in kept[1:]:
             expression = kind(*matched(expression, f.to_expr(n.dtype)))
@@ -232,15 +221,25 @@ class Forms:
         if len(a.terms) == 1 and a.const == 0:
             ((atom, coef),) = a.terms.values()
             if coef == 1 and type(atom) is kind:
-                return [
-                    *self._operands(self.affine(atom.a), kind),
-                    *self._operands(self.affine(atom.b), kind),
-                ]
+                return [f for x in (atom.a, atom.b) for f in self._operands(self.affine(x), kind)]
         return [a]
 
     def _never_above(self, a: Affine) -> bool:
         high = self.bound(a, 1)
         return high is not None and high <= 0
+
+
+def undominated(
+    forms: Iterable[Affine], sign: int, at_most_zero: Callable[[Affine], bool]
+) -> list[Affine]:
+    """The forms that may be the least (``sign`` 1) or the greatest (-1) of them."""
+    kept: list[Affine] = []
+    for f in forms:
+        if any(at_most_zero((k - f).scaled(sign)) for k in kept):
+            continue
+        kept = [k for k in kept if not at_most_zero((f - k).scaled(sign))]
+        kept.append(f)
+    return kept
 
 
 def _is_simple(n: e.PrimExpr) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, changed
 
 if TYPE_CHECKING:
     from whet.compiler.arith.analyzer import Analyzer
@@ -151,8 +151,7 @@ class Simplifier(Rewriter):
         if isinstance(c, e.IntImm):
             return self(n.true_value if c.value else n.false_value)
         t, f = self(n.true_value), self(n.false_value)
-        same = c is n.condition and t is n.true_value and f is n.false_value
-        return n if same else e.Select(c, t, f, n.dtype)
+        return changed(n, condition=c, true_value=t, false_value=f)
 
     def _call(self, n: e.Call) -> e.PrimExpr:
         if n.op != "if_then_else":
@@ -165,7 +164,4 @@ class Simplifier(Rewriter):
         else:
             with self.analyzer.assuming(c):
                 t = self(n.args[1])
-        f = self(n.args[2])
-        if c is n.args[0] and t is n.args[1] and f is n.args[2]:
-            return n
-        return e.Call(n.dtype, n.op, (c, t, f))
+        return changed(n, args=(c, t, self(n.args[2])))

@@ -43,27 +43,24 @@ def compile_module(mod: IRModule, target: Target) -> Artifact:
             )
         check_name("build", func.attrs.get("global_symbol", name))
     with nesting_explained(f"build for {target}", mod):
-        return _compile(mod, target)
+        if not target.kind.row.has_threads:
+            return _generate(run_build_passes(mod, target), target)
+        ready = run_build_passes(mod.map(_with_signature), target)
+        artifact = _device_artifact(ready, target)
+        plans, signatures = plans_of(ready)
+        if not plans:
+            return artifact
+        return replace(artifact, signatures=signatures, plans=plans, kernels=artifact.signatures)
 
 
-def _compile(mod: IRModule, target: Target) -> Artifact:
-    if not target.kind.row.has_threads:
-        return _generate(run_build_passes(mod, target), target)
-    ready = run_build_passes(mod.map(_with_signature), target)
-    artifact = _empty_artifact(ready, target) or _generate(device_part(ready), target)
-    plans, signatures = plans_of(ready)
-    if not plans:
-        return artifact
-    return replace(artifact, signatures=signatures, plans=plans, kernels=artifact.signatures)
-
-
-def _empty_artifact(mod: IRModule, target: Target) -> Artifact | None:
-    """The device's part of functions that do nothing, as their results have no elements."""
+def _device_artifact(mod: IRModule, target: Target) -> Artifact:
+    """The device's part, which is nothing for functions whose results have no elements."""
     from whet.compiler.abi.artifact import Artifact
 
-    if not mod.functions or not all(is_nothing(f.body) for f in mod.functions.values()):
-        return None
-    return Artifact(b"", (), target.canonical().to_json(), "// There is nothing to launch.\n")
+    if mod.functions and all(is_nothing(f.body) for f in mod.functions.values()):
+        return Artifact(b"", (), target.canonical().to_json(), "// There is nothing to launch.\n")
+    kernels = {name: f for name, f in mod.functions.items() if is_kernel(f)}
+    return _generate(IRModule(kernels), target)
 
 
 def _with_signature(func: PrimFunc) -> PrimFunc:
@@ -106,11 +103,6 @@ def _check_artifact(artifact: object, mod: IRModule, target: Target) -> None:
         raise CodegenError(request, f"{what} no signature of {', '.join(sorted(missing))}")
 
 
-def device_part(mod: IRModule) -> IRModule:
-    """The kernels of a module whose host and device parts were split."""
-    return IRModule({k: f for k, f in mod.functions.items() if is_kernel(f)})
-
-
 def build(
     inputs: Lowerable | Sequence[Lowerable] | Mapping[str | Target, IRModule],
     args: Sequence[Argument] | None = None,
@@ -150,58 +142,47 @@ def build(
             stacklevel=3,
         )
     check_name("build", name)
-    request = _by_target(inputs, args, target, target_host, name, binds)
-    by_target = _one_module_each([(_with_host(t, target_host), mod) for t, mod in request])
-    host = _host(list(by_target))
+    if isinstance(inputs, Mapping) and not isinstance(inputs, IRModule):
+        given = [(_with_host(t, target_host), mod) for t, mod in _checked_map(inputs)]
+    else:
+        chosen = Target(target) if target is not None else (Target.current() or Target("llvm"))
+        chosen = _with_host(chosen, target_host)
+        given = [(chosen, _lowered(inputs, args, chosen, name, binds))]
+    by_target = _one_module_each(given)
     parts = [(t, mod, compile_module(mod, t)) for t, mod in by_target.items()]
-    return compose(parts, host, name)
+    return compose(parts, _host(list(by_target)), name)
 
 
-def _by_target(
+def _lowered(
     inputs: Any,
     args: Sequence[Argument] | None,
-    target: TargetLike | None,
-    target_host: TargetLike | None,
+    target: Target,
     name: str,
     binds: Mapping[Tensor, Buffer] | None,
-) -> list[tuple[Target, IRModule]]:
-    if isinstance(inputs, Mapping) and not isinstance(inputs, IRModule):
-        return list(_checked_map(inputs))
+) -> IRModule:
+    """One module of a schedule, a function, a module, or a list of them."""
     if isinstance(inputs, Schedule) and args is None:
         raise ArgumentError(
             "build(schedule)",
             "args must be given for build from schedule",
             "build(s, [A, B, C], target)",
         )
-    chosen = Target(target) if target is not None else (Target.current() or Target("llvm"))
-    chosen = _with_host(chosen, target_host)
     many: Sequence[Any] = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     if not many:
         raise ArgumentError("build([])", "there is nothing to build", "give at least one function")
     functions: dict[str, PrimFunc] = {}
-    with chosen:
+    with target:
         for x in many:
-            for key, func in _lower_input(x, args, name, binds, chosen).functions.items():
+            own = x.attrs.get("global_symbol", name) if isinstance(x, PrimFunc) else name
+            if isinstance(x, Schedule) and target.kind.row.has_threads:
+                from whet.compiler.te.primitives.auto_bind import bound_schedule
+
+                x = bound_schedule(x, target)
+            for key, func in lower(x, args, own, binds).functions.items():
                 if key in functions:
                     raise ArgumentError("build([...])", f"two functions are named {key!r}")
                 functions[key] = func
-    return [(chosen, IRModule(functions))]
-
-
-def _lower_input(
-    x: Any,
-    args: Sequence[Argument] | None,
-    name: str,
-    binds: Mapping[Tensor, Buffer] | None,
-    target: Target,
-) -> IRModule:
-    if isinstance(x, PrimFunc):
-        return lower(x, name=x.attrs.get("global_symbol", name))
-    if isinstance(x, Schedule) and target.kind.row.has_threads:
-        from whet.compiler.te.primitives.auto_bind import bound_schedule
-
-        x = bound_schedule(x, target)
-    return lower(x, args, name=name, binds=binds)
+    return IRModule(functions)
 
 
 def _checked_map(inputs: Mapping[Any, Any]) -> Iterator[tuple[Target, IRModule]]:
@@ -236,16 +217,7 @@ def _host(targets: list[Target]) -> Target:
 
 def _one_module_each(pairs: list[tuple[Target, IRModule]]) -> dict[Target, IRModule]:
     """One module for each target: modules for equal targets become one."""
-    _check_names(pairs)
     modules: dict[Target, IRModule] = {}
-    for target, mod in pairs:
-        known = modules.get(target)
-        both = mod if known is None else IRModule({**known.functions, **mod.functions})
-        modules[target] = both
-    return modules
-
-
-def _check_names(pairs: list[tuple[Target, IRModule]]) -> None:
     seen: dict[str, Target] = {}
     for target, mod in pairs:
         if not mod.functions:
@@ -258,3 +230,6 @@ def _check_names(pairs: list[tuple[Target, IRModule]]) -> None:
                     "give lower(..., name=...) different names",
                 )
             seen[name] = target
+        known = modules.get(target)
+        modules[target] = IRModule({**known.functions, **mod.functions}) if known else mod
+    return modules

@@ -39,7 +39,7 @@ MOST_LAUNCHES = 4096
 
 
 def plans_of(mod: IRModule) -> tuple[tuple[LaunchPlan, ...], tuple[KernelSignature, ...]]:
-    """What the host does for each function of a split module, and what their callers must know.
+    """The host's launches for each function of a split module, and the signatures for callers.
 
     Args:
         mod: functions with their kernels, after the passes of ``build``. A kernel that belongs to
@@ -55,7 +55,7 @@ def plans_of(mod: IRModule) -> tuple[tuple[LaunchPlan, ...], tuple[KernelSignatu
 
 
 def is_kernel(func: PrimFunc) -> bool:
-    """Whether a function runs on the device."""
+    """True for a function that runs on the device."""
     return func.attrs.get("calling_conv") == "kernel_launch"
 
 

@@ -54,29 +54,20 @@ def lower(
         LowerError: if the schedule cannot be lowered.
     """
     with nesting_explained(f"lower({name})", inp):
-        return _lower(inp, args, name, binds, simple_mode)
-
-
-def _lower(
-    inp: Lowerable,
-    args: Sequence[Argument] | None,
-    name: str,
-    binds: Mapping[Tensor, Buffer] | None,
-    simple_mode: bool,
-) -> IRModule:
-    target = (Target.current() or Target("llvm")).canonical()
-    if isinstance(inp, IRModule):
-        return _passes(inp, target, simple_mode)
-    if isinstance(inp, PrimFunc):
-        check_name("lower", name)
-        return _passes(IRModule({name: _named(inp, name)}), target, simple_mode)
-    if not isinstance(inp, Schedule):
-        raise ArgumentError(
-            f"lower({type(inp).__name__})",
-            "expected input to be an IRModule, PrimFunc or te.Schedule, "
-            f"but got {type(inp).__name__}",
-        )
-    return _passes(schedule_to_module(inp, args, name, binds), target, simple_mode)
+        target = (Target.current() or Target("llvm")).canonical()
+        mod = inp
+        if isinstance(inp, PrimFunc):
+            check_name("lower", name)
+            mod = IRModule({name: _named(inp, name)})
+        elif isinstance(inp, Schedule):
+            mod = schedule_to_module(inp, args, name, binds)
+        if not isinstance(mod, IRModule):
+            raise ArgumentError(
+                f"lower({type(inp).__name__})",
+                "expected input to be an IRModule, PrimFunc or te.Schedule, "
+                f"but got {type(inp).__name__}",
+            )
+        return _passes(mod, target, simple_mode)
 
 
 def schedule_to_module(
@@ -239,11 +230,4 @@ def _passes(mod: IRModule, target: Target, simple_mode: bool) -> IRModule:
             func = with_signature(verified(_named(func, name)))
         described[name] = func
     done = run_passes(IRModule(described), target, simple_mode)
-    return done.map(_lowered)
-
-
-def _lowered(func: PrimFunc) -> PrimFunc:
-    return func if func.attrs.get("lowered") else func.with_attr("lowered", True)
-
-
-__all__ = ["Argument", "Lowerable", "check_name", "get_binds", "lower", "schedule_to_module"]
+    return done.map(lambda f: f if f.attrs.get("lowered") else f.with_attr("lowered", True))

@@ -17,12 +17,12 @@ from whet.compiler.tir.buffer import Buffer
 Buffers = dict[Tensor, Buffer]
 Params = list[Buffer | e.Var]
 SUFFIX = "_ahead"
-"""What the name of the function that packs ends in."""
+"""The end of the name of the function that packs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """What one function is lowered from.
+    """The source of one function.
 
     Attributes:
         schedule: its stages.

@@ -12,6 +12,7 @@ from typing import Any
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.context import PassContext
+from whet.compiler.passes.contract.uses import is_address
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -20,8 +21,6 @@ from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.renew import defined_once
 from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
-
-_ADDRESS = ("address_of", "tvm_access_ptr")
 
 
 def verified(func: PrimFunc) -> PrimFunc:
@@ -112,7 +111,7 @@ class _Walk:
                 self._access("reads", n, n.buffer, n.indices, sure and n.mask is None)  # type: ignore[attr-defined]
             elif kind is e.BufferView:
                 self._declared("hands on", n.buffer)  # type: ignore[attr-defined]
-            elif kind is e.Call and n.op in _ADDRESS:  # type: ignore[attr-defined]
+            elif is_address(n):
                 stack += [(p, False) for p in parts]  # an address may lie behind the last element
                 continue
             elif kind in (e.Select, e.And, e.Or) or (

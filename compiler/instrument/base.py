@@ -29,7 +29,7 @@ class PassInstrument:
         """Called with the module that a pass gave back."""
 
 
-_METHODS = ("enter_pass_ctx", "exit_pass_ctx", "should_run", "run_before_pass", "run_after_pass")
+_METHODS = [name for name in vars(PassInstrument) if not name.startswith("_")]
 
 
 def pass_instrument(pi_cls: Any = None) -> Any:

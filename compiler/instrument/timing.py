@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from whet.compiler.instrument.base import PassInstrument
@@ -60,16 +61,19 @@ class PassTimingInstrument(PassInstrument):
             if profile.name == info.name:
                 return
 
+    def _runs(
+        self, profiles: list[PassProfile] | None = None, depth: int = 0
+    ) -> Iterator[tuple[int, PassProfile]]:
+        """All runs with their depths, each before those inside it."""
+        for p in self.profiles if profiles is None else profiles:
+            yield depth, p
+            yield from self._runs(p.children, depth + 1)
+
     def seconds(self) -> dict[str, float]:
         """Own seconds of each pass, those of equal names added up."""
         total: dict[str, float] = {}
-
-        def add(profiles: list[PassProfile]) -> None:
-            for p in profiles:
-                total[p.name] = total.get(p.name, 0.0) + p.own_seconds
-                add(p.children)
-
-        add(self.profiles)
+        for _, p in self._runs():
+            total[p.name] = total.get(p.name, 0.0) + p.own_seconds
         return total
 
     def render(self) -> str:
@@ -78,13 +82,8 @@ class PassTimingInstrument(PassInstrument):
         if not self.profiles:
             return "no pass has run"
         lines = []
-
-        def write(profiles: list[PassProfile], depth: int) -> None:
-            for p in profiles:
-                share = 100 * p.seconds / whole if whole else 0.0
-                lines.append(f"{p.seconds * 1e3:9.3f} ms {share:5.1f}%  {'  ' * depth}{p.name}")
-                write(p.children, depth + 1)
-
-        write(self.profiles, 0)
+        for depth, p in self._runs():
+            share = 100 * p.seconds / (whole or 1.0)
+            lines.append(f"{p.seconds * 1e3:9.3f} ms {share:5.1f}%  {'  ' * depth}{p.name}")
         lines.append(f"{whole * 1e3:9.3f} ms 100.0%  all")
         return "\n".join(lines)

@@ -9,8 +9,8 @@ does when it ends itself. So an engine loads a few objects, and ends with the la
 from __future__ import annotations
 
 import ctypes
-import importlib
 import itertools
+from pkgutil import resolve_name
 from typing import Any
 
 from whet.compiler.errors import CodegenError
@@ -49,7 +49,7 @@ class LoadedCode:
         if provide:
             for symbol, function in PROVIDERS.items():
                 if symbol.encode() in data:
-                    provide_symbol(symbol, _imported(function)())
+                    provide_symbol(symbol, resolve_name(function)())
         with lock:
             builder = binding.JITLibraryBuilder().add_object_img(data).add_current_process()
             for symbol, address in _provided.items():
@@ -95,11 +95,6 @@ def _missing_symbols(data: bytes) -> list[str]:
     """The functions that an object calls and that nothing in this process has."""
     process = ctypes.CDLL(None)
     return [s for s in undefined_symbols(data) if s not in _provided and not hasattr(process, s)]
-
-
-def _imported(function: str) -> Any:
-    module, _, name = function.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def provide_symbol(name: str, address: int) -> None:

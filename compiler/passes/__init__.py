@@ -1,21 +1,11 @@
-"""The lowering passes, one a file; :mod:`pipeline` lists them in order."""
+"""The lowering passes, one a file; :mod:`table` lists them in order."""
 
-from whet.compiler.passes.authoring import (
-    Pass,
-    Sequential,
-    lowering_pass,
-    module_pass,
-    prim_func_pass,
-)
-from whet.compiler.passes.build_passes import BUILD_PASSES, run_build_passes
+from whet.compiler.passes.authoring import Pass, Sequential, module_pass, prim_func_pass
 from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.names import PassInfo
 from whet.compiler.passes.options import OPTIONS
-from whet.compiler.passes.pipeline import (
-    PASSES,
-    Step,
-    run_passes,
-)
+from whet.compiler.passes.pipeline import run_build_passes, run_passes
+from whet.compiler.passes.table import BUILD_PASSES, PASSES, Step
 
 __all__ = [
     "BUILD_PASSES",
@@ -26,7 +16,6 @@ __all__ = [
     "PassInfo",
     "Sequential",
     "Step",
-    "lowering_pass",
     "module_pass",
     "prim_func_pass",
     "run_build_passes",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from pkgutil import resolve_name
 from typing import Any
 
 from whet.compiler.errors import ArgumentError, LowerError
 from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.names import ABSENT, PASS_NAMES, PassInfo
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.options import checked
+from whet.compiler.passes.table import PASSES, BuildStep
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.renew import defined_once
+
+Transform = Callable[[IRModule, PassContext], IRModule]
 
 
 class Pass:
@@ -24,7 +28,7 @@ class Pass:
 
     def __init__(self, info: PassInfo) -> None:
         self.info = info
-        PASS_NAMES.setdefault(info.short, False)
+        PASS_NAMES.add(info.short)
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         """The module after the pass; the module itself where nothing changes."""
@@ -49,12 +53,7 @@ class Pass:
         return f"Pass({self.info.name})"
 
 
-def run_pass(
-    info: PassInfo,
-    mod: IRModule,
-    context: PassContext,
-    transform: Callable[[IRModule, PassContext], IRModule],
-) -> IRModule:
+def run_pass(info: PassInfo, mod: IRModule, context: PassContext, transform: Transform) -> IRModule:
     """Run ``transform`` with the context's instruments before and after it."""
     if context.instruments and not context.before(mod, info):
         return mod
@@ -78,47 +77,11 @@ def changed_functions(mod: IRModule, change: Callable[[str, PrimFunc], PrimFunc]
     """The module with every function changed; itself when none of them is."""
     out = {name: change(name, func) for name, func in mod.functions.items()}
     same = all(out[name] is func for name, func in mod.functions.items())
-    return mod if same else IRModule(out)
+    return mod if same else IRModule(out, attrs=mod.attrs)
 
 
-class LoweringPass(Pass):
-    """One of Whet's own passes, ``run(func, target, config) -> func``, for the current target."""
-
-    def __init__(self, name: str, run: Callable[[PrimFunc, Target, PassConfig], PrimFunc]) -> None:
-        PASS_NAMES[name] = True
-        super().__init__(PassInfo(f"tir.{name}"))
-        self.run = run
-        _LOWERING[name] = self
-
-    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
-        """Every function after the pass."""
-        target = (Target.current() or Target("llvm")).canonical()
-        return changed_functions(
-            mod, lambda _, f: self.run(defined_once(f), target, context.config)
-        )
-
-
-_LOWERING: dict[str, LoweringPass] = {}
-
-
-def lowering_pass(name: str) -> LoweringPass:
-    """A pass of lowering by its name, with or without ``tir.``.
-
-    Raises:
-        ArgumentError: if there is none.
-    """
-    short = name.removeprefix("tir.")
-    if short not in _LOWERING:
-        raise ArgumentError(
-            f"the pass {name!r}",
-            ABSENT.get(short, "there is no such pass"),
-            "passes: " + ", ".join(_LOWERING),
-        )
-    return _LOWERING[short]
-
-
-class _ModulePass(Pass):
-    def __init__(self, function: Callable[[IRModule, PassContext], IRModule], info: PassInfo):
+class _FunctionPass(Pass):
+    def __init__(self, info: PassInfo, function: Transform) -> None:
         super().__init__(info)
         self.function = function
 
@@ -126,25 +89,68 @@ class _ModulePass(Pass):
         return self.function(mod, context)
 
 
-class _PrimFuncPass(Pass):
-    def __init__(
-        self, function: Callable[[PrimFunc, IRModule, PassContext], PrimFunc], info: PassInfo
-    ):
-        super().__init__(info)
-        self.function = function
+def of_functions(change: Callable[[PrimFunc, IRModule, PassContext], PrimFunc]) -> Transform:
+    """The change of a module that changes each of its functions."""
 
-    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
-        def change(name: str, func: PrimFunc) -> PrimFunc:
-            new = self.function(func, mod, context)
-            if isinstance(new, PrimFunc):
-                return new
-            raise LowerError(
-                f"the pass {self.info.name} on {name}",
-                f"it gave back a {type(new).__name__}",
-                "a prim_func_pass returns a PrimFunc",
-            )
+    def transform(mod: IRModule, context: PassContext) -> IRModule:
+        return changed_functions(mod, lambda _, func: change(func, mod, context))
 
-        return changed_functions(mod, change)
+    return transform
+
+
+def lowering_pass(name: str, **given: Any) -> Pass:
+    """A pass of lowering by its name, with or without ``tir.``, for the current target.
+
+    Args:
+        name: of a row of :data:`PASSES`.
+        given: configuration, by keys without ``tir.``, that goes before the context's.
+
+    Raises:
+        ArgumentError: there is no such pass.
+    """
+    short = name.removeprefix("tir.")
+    steps = {step.name: step.run for step in PASSES}
+    if short not in steps:
+        raise ArgumentError(
+            f"the pass {name!r}",
+            ABSENT.get(short, "there is no such pass"),
+            "passes: " + ", ".join(steps),
+        )
+    own = checked({f"tir.{key}": value for key, value in given.items()})
+
+    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+        target = (Target.current() or Target("llvm")).canonical()
+        return steps[short](defined_once(func), target, {**context.config, **own})
+
+    return _FunctionPass(PassInfo(f"tir.{short}"), of_functions(run))
+
+
+def build_pass(step: BuildStep, target: Target | None = None) -> Pass:
+    """A pass of ``build``, for a target or the current one."""
+    run = resolve_name(step.home)
+
+    def transform(mod: IRModule, context: PassContext) -> IRModule:
+        if step.of_kernels:
+            return mod.map(lambda f: run(f) if "thread_extent" in f.attrs else f)
+        return run(mod, target or Target.current() or Target("llvm"))
+
+    return _FunctionPass(PassInfo(f"tir.{step.name}"), transform)
+
+
+def _prim_func_pass(
+    info: PassInfo, function: Callable[[PrimFunc, IRModule, PassContext], PrimFunc]
+) -> Pass:
+    def change(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+        new = function(func, mod, context)
+        if isinstance(new, PrimFunc):
+            return new
+        raise LowerError(
+            f"the pass {info.name} on {func.name}",
+            f"it gave back a {type(new).__name__}",
+            "a prim_func_pass returns a PrimFunc",
+        )
+
+    return _FunctionPass(info, of_functions(change))
 
 
 def module_pass(
@@ -158,7 +164,7 @@ def module_pass(
     Raises:
         ArgumentError: the function does not take these arguments.
     """
-    return _decorator(_ModulePass, "transform_module", pass_func, opt_level, name, required)
+    return _decorator(_FunctionPass, "transform_module", pass_func, opt_level, name, required)
 
 
 def prim_func_pass(
@@ -172,11 +178,11 @@ def prim_func_pass(
     Raises:
         ArgumentError: the function does not take these arguments.
     """
-    return _decorator(_PrimFuncPass, "transform_function", pass_func, opt_level, name, required)
+    return _decorator(_prim_func_pass, "transform_function", pass_func, opt_level, name, required)
 
 
 def _decorator(
-    make: Callable[[Any, PassInfo], Pass],
+    make: Callable[[PassInfo, Any], Pass],
     method: str,
     pass_func: Any,
     opt_level: int,
@@ -191,13 +197,13 @@ def _decorator(
         wanted = _TAKES[method]
         if not isinstance(f, type):
             _check_arguments(f, called, wanted)
-            return make(f, info)
+            return make(info, f)
         if not hasattr(f, method):
             raise ArgumentError(f"make a pass of the class {called}", f"it has no {method}")
         found = inspect.getattr_static(f, method)
         own = () if isinstance(found, (staticmethod, classmethod)) else ("self",)
         _check_arguments(getattr(f, method), f"{called}.{method}", (*own, *wanted))
-        return lambda *args, **kwargs: make(getattr(f(*args, **kwargs), method), info)
+        return lambda *args, **kwargs: make(info, getattr(f(*args, **kwargs), method))
 
     return wrap if pass_func is None else wrap(pass_func)
 
@@ -251,11 +257,10 @@ class Sequential(Pass):
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         """The module after all of them, each after those that it requires."""
         for p in self.passes:
-            if not context.enabled(p.info):
-                continue
-            for needed in p.info.required:
-                mod = _by_name(p, needed)(mod)
-            mod = p(mod)
+            if context.enabled(p.info):
+                for needed in p.info.required:
+                    mod = _by_name(p, needed)(mod)
+                mod = p(mod)
         return mod
 
 
@@ -283,12 +288,12 @@ def PrintIR(header: str = "", show_meta_data: bool = False) -> Pass:
                 print(f"# {name}: {func.attrs}")
         return mod
 
-    return _ModulePass(show, PassInfo("PrintIR"))
+    return _FunctionPass(PassInfo("PrintIR"), show)
 
 
 def Apply(change: Callable[[PrimFunc], PrimFunc]) -> Pass:
     """A pass that replaces every function by ``change(func)``."""
-    return _PrimFuncPass(lambda func, mod, context: change(func), PassInfo("tir.Apply"))
+    return _prim_func_pass(PassInfo("tir.Apply"), lambda func, mod, context: change(func))
 
 
 def Filter(keep: Callable[[PrimFunc], bool]) -> Pass:
@@ -298,4 +303,4 @@ def Filter(keep: Callable[[PrimFunc], bool]) -> Pass:
         kept = {name: func for name, func in mod.functions.items() if keep(func)}
         return mod if len(kept) == len(mod.functions) else IRModule(kept)
 
-    return _ModulePass(choose, PassInfo("tir.Filter"))
+    return _FunctionPass(PassInfo("tir.Filter"), choose)

@@ -9,6 +9,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.passes.names import ABSENT, PASS_NAMES, RELAY, PassInfo
 from whet.compiler.passes.options import DEFAULTS, OPTIONS, checked
+from whet.compiler.passes.table import PASSES
 from whet.compiler.tir.function import IRModule
 
 
@@ -197,7 +198,7 @@ def _names(argument: str, given: Sequence[str] | None, extra: Sequence[str]) -> 
         import difflib
 
         near = difflib.get_close_matches(short, known, 1)
-        lowering = [n for n, of_lowering in PASS_NAMES.items() if of_lowering]
+        lowering = dict.fromkeys(step.name for step in PASSES)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ArgumentError(asked, "there is no such pass", hint + "passes: " + ", ".join(lowering))
     return tuple(out)

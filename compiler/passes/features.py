@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.passes.loops.storage_rewrite import LARGE_BYTES, allocated_bytes
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
-
-#: what a buffer must exceed for its memory to be worth sharing: less is on the stack
-LARGE_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
@@ -65,13 +61,3 @@ def features_of(func: PrimFunc) -> Features:
                 seen.add(id(p))
                 stack.append(p)
     return found
-
-
-def allocated_bytes(n: s.Allocate) -> int:
-    """The size of a buffer of constant shape, in bytes; 0 for another."""
-    total = dt.itemsize(n.buffer.dtype)
-    for d in n.buffer.shape:
-        if not isinstance(d, e.IntImm):
-            return 0
-        total *= d.value
-    return total

@@ -14,18 +14,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.facts import FactsRewriter
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.facts import FactsRewriter
+from whet.compiler.passes.contract.option import PassConfig
+from whet.compiler.passes.contract.uses import is_address
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated
-from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import parts_of, substitute
-
-_ADDRESSES = ("address_of", "tvm_access_ptr")
 
 
 def instrument_bound_checkers(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -37,7 +35,7 @@ class _Checker(FactsRewriter):
     def __init__(self) -> None:
         super().__init__(
             {
-                s.BufferStore: self._store,
+                s.BufferStore: lambda n: self._around(n, [n.value, *n.indices]),
                 s.Evaluate: lambda n: self._around(n, [n.value]),
                 s.LetStmt: lambda n: self._around(self.children(n), [n.value]),
                 s.AssertStmt: lambda n: self._around(self.children(n), [n.condition, *n.values]),
@@ -63,26 +61,15 @@ class _Checker(FactsRewriter):
             return checked
         return self._around(s.While(n.condition, s.seq(body, again)), [n.condition])
 
-    def _store(self, n: s.BufferStore) -> s.Stmt:
-        self.checks, self.seen = [], set()
-        self._visit(n.value, [])
-        for i in n.indices:
-            self._visit(i, [])
-        if n.mask is None:
-            self._access("write", n.buffer, n.indices, [])
-        return self._wrapped(n)
-
     def _around(self, n: s.Stmt, values: Sequence[e.PrimExpr]) -> s.Stmt:
         """A statement after the checks of what it evaluates itself."""
         self.checks, self.seen = [], set()
         for v in values:
             self._visit(v, [])
-        return self._wrapped(n)
-
-    def _wrapped(self, n: s.Stmt) -> s.Stmt:
+        if isinstance(n, s.BufferStore):
+            self._access("write", n, [])
         for condition, message, values in reversed(self.checks):
             n = s.AssertStmt(condition, message, n, values)
-        self.checks = []
         return n
 
     def _visit(self, n: e.PrimExpr, guards: list[e.PrimExpr]) -> None:
@@ -107,53 +94,37 @@ class _Checker(FactsRewriter):
             self._visit(n.value, guards)
             self._visit(substitute(n.body, {n.var: n.value}), guards)
             return
-        if isinstance(n, e.Call) and n.op in _ADDRESSES:
+        if is_address(n):
             for load in n.args:  # an address is taken, nothing is read
                 for p in parts_of(load):
                     self._visit(p, guards)
             return
         for p in parts_of(n):
             self._visit(p, guards)
-        if isinstance(n, e.BufferLoad) and n.mask is None:
-            self._access("read", n.buffer, n.indices, guards)
+        if isinstance(n, e.BufferLoad):
+            self._access("read", n, guards)
 
-    def _access(
-        self,
-        how: str,
-        buffer: Buffer,
-        indices: Sequence[e.PrimExpr],
-        guards: list[e.PrimExpr],
-    ) -> None:
-        for d, (index, extent) in enumerate(zip(indices, buffer.shape)):
-            for i in _lanes(index):
-                self._check(how, buffer, d, i, extent, guards)
-
-    def _check(
-        self,
-        how: str,
-        buffer: Buffer,
-        d: int,
-        index: e.PrimExpr,
-        extent: e.PrimExpr,
-        guards: list[e.PrimExpr],
-    ) -> None:
-        tests = []
-        if not self.not_below(index):
-            tests.append(index >= ops.const(0, index.dtype))
-        if not self.not_above(index, extent):
-            tests.append(index < extent)
-        key = (how, buffer, d, structural_key(index), *[structural_key(g) for g in guards])
-        if not tests or key in self.seen:
+    def _access(self, how: str, n: e.BufferLoad | s.BufferStore, guards: list[e.PrimExpr]) -> None:
+        if n.mask is not None:
             return
-        self.seen.add(key)
-        condition = ops.all_of(*tests)
-        if guards:  # a branch: what the index reads may be read only under them
-            condition = ops.if_then_else(ops.all_of(*guards), condition, ops.const(True))
-        name = buffer.name.replace("{", "{{").replace("}", "}}")
-        message = (
-            f"{how} of {name}: index {{0}} of dimension {d} is out of range, the extent is {{1}}"
-        )
-        self.checks.append((condition, message, (index, extent)))
+        name = n.buffer.name.replace("{", "{{").replace("}", "}}")
+        for d, (lanes, extent) in enumerate(zip(map(_lanes, n.indices), n.buffer.shape)):
+            for index in lanes:
+                tests = []
+                if not self.not_below(index):
+                    tests.append(index >= ops.const(0, index.dtype))
+                if not self.analyzer.less(index, extent):
+                    tests.append(index < extent)
+                key = (how, n.buffer, d, *map(structural_key, (index, *guards)))
+                if not tests or key in self.seen:
+                    continue
+                self.seen.add(key)
+                condition = ops.all_of(*tests)
+                if guards:  # a branch: what the index reads may be read only under them
+                    condition = ops.if_then_else(ops.all_of(*guards), condition, ops.const(True))
+                message = f"{how} of {name}: index {{0}} of dimension {d} is out of range, "
+                values = (index, extent)
+                self.checks.append((condition, message + "the extent is {1}", values))
 
 
 def _lanes(index: e.PrimExpr) -> list[e.PrimExpr]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.errors import LowerError, WhetError
+from whet.compiler.passes.authoring import changed_functions
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import IRModule
 from whet.compiler.tir.ops.intrinsics import LOWERINGS
 from whet.compiler.tir.visit.rewrite import Rewriter
 
@@ -43,13 +44,7 @@ def lower_intrin(mod: IRModule, target: Target) -> IRModule:
 
     rewrite = Rewriter({e.Call: lowered})
 
-    def change(func: PrimFunc) -> PrimFunc:
-        return func.with_body(rewrite(func.body))
-
-    functions = {name: change(f) for name, f in mod.functions.items()}
-    if all(f is mod.functions[name] for name, f in functions.items()):
-        return mod
-    return IRModule(functions, attrs=mod.attrs)
+    return changed_functions(mod, lambda _, func: func.with_body(rewrite(func.body)))
 
 
 def _applied(rule: Any, n: e.Call) -> e.PrimExpr | None:

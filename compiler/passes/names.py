@@ -19,9 +19,8 @@ class PassInfo:
         return self.name.removeprefix("tir.")
 
 
-#: names of all passes made so far without ``tir.``, a user's own among them; the value is True for
-#: those of lowering
-PASS_NAMES: dict[str, bool] = {}
+#: names of all passes made so far without ``tir.``, a user's own among them
+PASS_NAMES: set[str] = set()
 
 #: passes of TVM's that are no passes here, and where their work is done or why there is none
 ABSENT: dict[str, str] = {

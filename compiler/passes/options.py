@@ -1,42 +1,14 @@
-"""The configuration keys of the passes: type, default and meaning of each, in one table."""
+"""The configuration keys of :class:`PassContext`, checked; a pass's own stand in its row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.passes.contract.option import Option
 from whet.compiler.passes.names import PassInfo
-
-#: the values of all keys, as the passes read them
-PassConfig = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One key of :class:`PassContext`'s ``config``.
-
-    Attributes:
-        kind: the type of its value.
-        default: the value where none is given.
-        meaning: a sentence.
-        only: the one value that is possible, where there is but one.
-        fields: for a dictionary, its inner keys.
-        least: the smallest value, of a number.
-    """
-
-    kind: type
-    default: Any
-    meaning: str
-    only: Any = None
-    fields: Mapping[str, Option] = field(default_factory=dict)
-    least: int | None = None
-
-
-def _dict(meaning: str, **fields: Option) -> Option:
-    return Option(dict, {k: f.default for k, f in fields.items()}, meaning, fields=fields)
-
+from whet.compiler.passes.table import PASSES
 
 #: every key with its meaning; the names are TVM's, and so are the defaults where nothing is said
 OPTIONS: dict[str, Option] = {
@@ -46,76 +18,7 @@ OPTIONS: dict[str, Option] = {
     "tir.noalias": Option(
         bool, True, "kernels are compiled as if no two arguments overlap", only=True
     ),
-    "tir.instrument_bound_checkers": Option(
-        bool, False, "an access outside its buffer ends the kernel with an error that names it"
-    ),
-    "tir.disable_assert": Option(
-        bool, False, "assertions are dropped (those of the bounds checker stay)"
-    ),
-    "tir.disable_vectorize": Option(bool, False, "vectorised loops become serial ones"),
-    "tir.disable_storage_rewrite": Option(
-        bool, False, "large buffers whose lifetimes do not meet keep memory of their own"
-    ),
-    "tir.disable_cse_tir": Option(
-        bool,
-        True,
-        "no common subexpressions in the loop IR; TVM's default is False, but the generators "
-        "here write each operation once anyway",
-    ),
-    "tir.enable_equiv_terms_in_cse_tir": Option(
-        bool, False, "indices that are equal, though written otherwise, count as common, too"
-    ),
-    "tir.debug_keep_trivial_loop": Option(bool, False, "loops of one step stay, to be read"),
-    "tir.UnrollLoop": _dict(
-        "when loops are unrolled",
-        auto_max_step=Option(
-            int,
-            0,
-            "serial loops of at most so many steps, inner loops multiplied, are unrolled",
-            least=0,
-        ),
-        auto_max_depth=Option(int, 8, "and of at most so many levels of loops", least=0),
-        auto_max_extent=Option(
-            int, 0, "and those of at most so many iterations, whatever is in", least=0
-        ),
-        explicit_unroll=Option(
-            bool,
-            False,
-            "write unrolled loops out in the loop IR; TVM's default is True, here a generator "
-            "writes them out, with the same result",
-        ),
-    ),
-    "tir.LoopPartition": _dict(
-        "which loops are split into a main part and tails",
-        partition_const_loop=Option(
-            bool,
-            True,
-            "loops of constant extent, too (TVM's default is False); where False, only those "
-            "that a pragma loop_partition_hint names",
-        ),
-        no_unroll_loop_with_extent_one=Option(
-            bool, False, "loops of one step that a split leaves are not dissolved"
-        ),
-        unroll_loop_with_partition_hint_no_interval=Option(
-            bool, False, "a loop with a hint that has no part without guards is unrolled"
-        ),
-    ),
-    "tir.Simplify": _dict(
-        "what the simplifier tries beyond its rules",
-        transitively_prove_inequalities=Option(
-            bool, False, "use two known conditions together to decide a third"
-        ),
-        convert_boolean_to_and_of_ors=Option(
-            bool, False, "write conditions as a conjunction of disjunctions"
-        ),
-        apply_constraints_to_boolean_branches=Option(
-            bool, False, "simplify the second operand of an `or` knowing that the first is false"
-        ),
-    ),
-    "tir.HoistIfThenElse": _dict(
-        "which loops a condition may leave",
-        support_block_scope_hosting=Option(bool, False, "those bound to GPU threads, too"),
-    ),
+    **{key: option for step in PASSES for key, option in step.options.items()},
 }
 
 _NO_FLOW = "values in buffers are not followed"
@@ -179,16 +82,10 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in config.items():
         asked = f"PassContext(config={{{key!r}: ...}})"
-        if key in NO_MEANING and _asks_for_nothing(key, value):
-            continue
-        option = _find(asked, key, OPTIONS, NO_MEANING)
-        out[key] = _value(key, value, option)
+        # a switch that is off asks for nothing
+        if key not in _OFF or not isinstance(value, int) or value:
+            out[key] = _value(key, value, _find(asked, key, OPTIONS, NO_MEANING))
     return out
-
-
-def _asks_for_nothing(key: str, value: Any) -> bool:
-    """True if a switch for something that is not here is off."""
-    return key in _OFF and isinstance(value, (bool, int)) and not value
 
 
 def _find(asked: str, key: str, options: Mapping[str, Option], absent: Mapping[str, str]) -> Option:

@@ -6,7 +6,7 @@ C[0] = A[0]
 
 from __future__ import annotations
 
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.absent import AbsentMember
+from whet.compiler.absent import missing_member
 from whet.compiler.errors import ArgumentError, ScheduleError
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.relations import Fuse, IterVarAttr, Rebase, Singleton, Split
@@ -93,7 +93,7 @@ class Schedule:
 
         def __getattr__(self, name: str) -> object:
             """An error that says where a primitive of TVM's went."""
-            raise AbsentMember(Schedule, name)
+            raise missing_member(Schedule, name)
 
     def __getitem__(self, key: Tensor | Operation) -> Stage:
         op = key.op if isinstance(key, Tensor) else key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.absent import AbsentMember
+from whet.compiler.absent import missing_member
 from whet.compiler.te.lang.relations import (
     AHEAD,
     AT,
@@ -138,4 +138,4 @@ class Stage:
 
         def __getattr__(self, name: str) -> object:
             """An error that says where a primitive of TVM's went."""
-            raise AbsentMember(Stage, name)
+            raise missing_member(Stage, name)

@@ -32,18 +32,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.threads.accesses import SECOND_HALF
-from whet.compiler.passes.threads.kernels import map_kernels
-from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, substitute
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, statements_of, substitute
 
 DOUBLE_BUFFER = "double_buffer_scope"
 """Key of the attribute around the loops that fill a buffer of which there are to be two."""
@@ -58,26 +57,17 @@ _MOST_HELD = 64
 _MANY = 8
 
 
-def double_buffers(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels have two of each buffer that asks for it."""
-    return map_kernels(mod, inject_double_buffer)
-
-
 def inject_double_buffer(func: PrimFunc) -> PrimFunc:
     """The kernel with two buffers in turns."""
 
     def loop(n: s.For) -> s.Stmt:
-        n = rewrite.children(n)
         return n if n.kind not in (s.SERIAL, s.UNROLLED) else _doubled(n)
 
-    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
-    body = rewrite(func.body)
-    left = Rewriter({s.AttrStmt: lambda n: _without_mark(n, left), s.BufferStore: keep})
-    return func.with_body(left(body))
+    def mark(n: s.AttrStmt) -> s.Stmt:
+        return n.body if n.key == DOUBLE_BUFFER else n
 
-
-def _without_mark(n: s.AttrStmt, rewrite: Rewriter) -> s.Stmt:
-    return rewrite(n.body) if n.key == DOUBLE_BUFFER else rewrite.children(n)
+    doubled = bottom_up(func.body, {s.For: loop})
+    return func.with_body(bottom_up(doubled, {s.AttrStmt: mark}))
 
 
 @dataclass(frozen=True)
@@ -97,15 +87,12 @@ def _doubled(loop: s.For) -> s.Stmt:
         made.append(body)
         body = body.body
     steps = body.seq if isinstance(body, s.SeqStmt) else (body,)
-    stages: dict[e.Var, _Stage] = {}
-    for n in steps:
-        stage = _stage(n, made, body)
-        if stage is not None:
-            stages[stage.old.data] = stage
+    filled = [(n, _stage(n, made, body)) for n in steps]
+    stages = {stage.old.data: stage for _, stage in filled if stage is not None}
     if not stages or (isinstance(loop.extent, e.IntImm) and loop.extent.value < 2):
         return loop
     kept = [x.buffer for x in made if x.buffer.data not in stages]
-    return _Doubling(loop, stages).run(steps, kept)
+    return _Doubling(loop, stages).run(filled, kept)
 
 
 def _stage(n: s.Stmt, made: list[s.Allocate], body: s.Stmt) -> _Stage | None:
@@ -131,17 +118,16 @@ def _stage(n: s.Stmt, made: list[s.Allocate], body: s.Stmt) -> _Stage | None:
 
 def _is_plain(n: s.Stmt) -> bool:
     """True if a statement is loops, conditions and a thread's own buffers around stores."""
-    if isinstance(n, s.SeqStmt):
-        return all(map(_is_plain, n.seq))
-    if isinstance(n, s.For):
-        return _is_plain(n.body)
-    if isinstance(n, s.AttrStmt):
-        return n.key.startswith("pragma_") and _is_plain(n.body)
-    if isinstance(n, s.Allocate):
-        return n.buffer.storage_scope == "local" and _is_plain(n.body)
-    if isinstance(n, s.IfThenElse):
-        return n.else_case is None and _is_plain(n.then_case)
-    return isinstance(n, s.BufferStore)
+    match n:
+        case s.AttrStmt():
+            plain = n.key.startswith("pragma_")
+        case s.Allocate():
+            plain = n.buffer.storage_scope == "local"
+        case s.IfThenElse():
+            plain = n.else_case is None
+        case _:
+            plain = isinstance(n, (s.SeqStmt, s.For, s.BufferStore))
+    return plain and all(map(_is_plain, statements_of(n)))
 
 
 def _memory(n: s.Stmt, *kinds: type) -> set[e.Var]:
@@ -157,33 +143,23 @@ class _Doubling:
         self.stages = stages
         self.analyzer = Analyzer()
         self.analyzer.bind_loop(loop.var, loop.min, loop.extent)
-        var = loop.var
-        one = ops.const(1, var.dtype)
-        self.number = var - loop.min  # of this step
-        self.next = var + one
-        self.more = self.number + one < loop.extent
+        self.one = ops.const(1, loop.var.dtype)
+        self.number = loop.var - loop.min  # of this step
+        self.more = self.number + self.one < loop.extent
         self.first: list[s.Stmt] = []  # in front of the loop
         self.begin: list[s.Stmt] = []  # in front of the tile's use
         self.use: list[s.Stmt] = []
         self.end: list[s.Stmt] = []  # behind it
         self.held: list[Buffer] = []
 
-    def run(self, steps: tuple[s.Stmt, ...], kept: list[Buffer]) -> s.Stmt:
+    def run(self, steps: list[tuple[s.Stmt, _Stage | None]], kept: list[Buffer]) -> s.Stmt:
         """The whole statement, of the steps of the loop's body and the buffers that stay in it."""
-        for n in steps:
-            filled = self._filled(n)
-            if filled is None:
+        for n, stage in steps:
+            if stage is None:
                 self.use.append(self._in_half(n, self.number))
             else:
-                self._fill(n.body, filled)  # type: ignore[attr-defined]
+                self._fill(n.body, stage)  # type: ignore[attr-defined]
         return self._joined(kept)
-
-    def _filled(self, n: s.Stmt) -> _Stage | None:
-        if not (isinstance(n, s.AttrStmt) and n.key == DOUBLE_BUFFER):
-            return None
-        return next(
-            (x for data, x in self.stages.items() if data in _memory(n.body, s.BufferStore)), None
-        )
 
     def _joined(self, kept: list[Buffer]) -> s.Stmt:
         loop = self.loop
@@ -208,10 +184,11 @@ class _Doubling:
     def _fill(self, fill: s.Stmt, stage: _Stage) -> None:
         begin = substitute(fill, {self.loop.var: self.loop.min})
         self.first.append(renewed(self._in_half(begin, ops.const(0, self.loop.var.dtype))))
-        later = self._simplified(renewed(substitute(fill, {self.loop.var: self.next})))
-        number = self.number + ops.const(1, self.loop.var.dtype)
+        following = substitute(fill, {self.loop.var: self.loop.var + self.one})
+        later = self._simplified(renewed(following))
+        number = self.number + self.one
         parts = _Held(stage.old)
-        if (parts.count(later) or _MOST_HELD + 1) > _MOST_HELD:
+        if not 0 < parts.count(later) <= _MOST_HELD:
             self.end.append(self._marked(self._in_half(later, number), stage))
             return
         self.begin.append(renewed(parts.fetched(later)))
@@ -233,18 +210,11 @@ class _Doubling:
         """The statement on the half of each buffer that a step has."""
         turn = self.analyzer.simplify(number % ops.const(2, number.dtype))
 
-        def buffer(b: Buffer) -> Buffer:
-            stage = self.stages.get(b.data)
-            return b if stage is None else stage.new
-
         def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-            by = turn * self.stages[b.data].half
-            return (at_base(indices[0], lambda i: by + i),)
+            return (at_base(indices[0], lambda i: turn * self.stages[b.data].half + i),)
 
-        return BufferRewriter(buffer, index)(n)
-
-
-Store = Callable[[s.BufferStore, e.PrimExpr], s.Stmt]
+        new = {x.old.data: x.new for x in self.stages.values()}
+        return BufferRewriter(lambda b: new.get(b.data, b), index)(n)
 
 
 class _Held:
@@ -258,29 +228,20 @@ class _Held:
         self.tile = tile
         self.held = tile
 
-    def count(self, n: s.Stmt) -> int | None:
-        """How many elements of the tile a thread stores, None where that is not known."""
+    def count(self, n: s.Stmt) -> int:
+        """How many elements of the tile a thread stores; very many where that is not known."""
         if isinstance(n, s.BufferStore):
             return dt.lanes(n.value.dtype) if n.buffer.data is self.tile.data else 0
-        if isinstance(n, s.SeqStmt):
-            counts = [self.count(x) for x in n.seq]
-            return None if None in counts else sum(counts)  # type: ignore[arg-type]
-        if isinstance(n, s.IfThenElse):
-            return self.count(n.then_case)
-        inside = self.count(n.body)  # type: ignore[attr-defined]
-        if not isinstance(n, s.For) or not inside:
+        inside = sum(map(self.count, statements_of(n)))
+        if not isinstance(n, s.For):
             return inside
-        return n.extent.value * inside if isinstance(n.extent, e.IntImm) else None
+        return inside * (n.extent.value if isinstance(n.extent, e.IntImm) else _MOST_HELD + 1)
 
     def fetched(self, n: s.Stmt) -> s.Stmt:
         """The loops that fill the registers."""
-        size = (ops.const(self.count(n) or 0),)
+        size = (ops.const(self.count(n)),)
         self.held = Buffer(f"{self.tile.name}.next", size, self.tile.dtype, "local")
-
-        def store(x: s.BufferStore, at: e.PrimExpr) -> s.Stmt:
-            return s.BufferStore(self.held, x.value, (at,))
-
-        return self._walk(n, ops.const(0), store, True)
+        return self._walk(n, lambda x, at: s.BufferStore(self.held, x.value, (at,)), True)
 
     def stored(self, n: s.Stmt) -> s.Stmt:
         """The loops that store what they hold."""
@@ -289,34 +250,33 @@ class _Held:
             value = e.BufferLoad(self.held, (at,), x.value.dtype)
             return s.BufferStore(x.buffer, value, x.indices, x.mask)
 
-        return self._walk(n, ops.const(0), store, False)
+        return self._walk(n, store, False)
 
-    def _walk(self, n: s.Stmt, first: e.PrimExpr, store: Store, own: bool) -> s.Stmt:
+    def _walk(
+        self, root: s.Stmt, store: Callable[[s.BufferStore, e.PrimExpr], s.Stmt], own: bool
+    ) -> s.Stmt:
         """The loops with other stores; those to the thread's own buffers stay if ``own``."""
-        inside = self.count(n) or 0
-        if isinstance(n, s.BufferStore):
-            if not inside:
+
+        def walk(n: s.Stmt, first: e.PrimExpr) -> s.Stmt:
+            inside = self.count(n)
+            if not inside and (isinstance(n, s.BufferStore) or not own):
                 return n if own else s.nothing()
-            at = first if inside == 1 else e.Ramp(first, 1, inside, dt.vector("int32", inside))
-            return store(n, at)
-        if not inside and not own:
-            return s.nothing()
-        if isinstance(n, s.SeqStmt):
-            out = []
-            for x in n.seq:
-                out.append(self._walk(x, first, store, own))
-                first += ops.const(self.count(x) or 0)
-            return s.seq(*out)
-        if isinstance(n, s.For):
-            step = ops.cast("int32", n.var - n.min)
-            each = step * (self.count(n.body) or 0)
-            body = self._walk(n.body, first + each, store, own)
-            kind = s.UNROLLED if inside else n.kind
-            return replace(n, kind=kind, body=body)
-        if isinstance(n, s.IfThenElse):
-            then = self._walk(n.then_case, first, store, own)
-            return s.IfThenElse(n.condition, then, None, n.likely)
-        body = self._walk(n.body, first, store, own)  # type: ignore[attr-defined]
-        if isinstance(n, s.Allocate):
-            return s.Allocate(n.buffer, body) if own else body
-        return body  # a pragma
+            if isinstance(n, s.BufferStore):
+                lanes = e.Ramp(first, 1, inside, dt.vector("int32", inside))
+                return store(n, first if inside == 1 else lanes)
+            if isinstance(n, s.SeqStmt):
+                out = []
+                for x in n.seq:
+                    out.append(walk(x, first))
+                    first += ops.const(self.count(x))
+                return s.seq(*out)
+            if isinstance(n, s.For):
+                each = ops.cast("int32", n.var - n.min) * self.count(n.body)
+                kind = s.UNROLLED if inside else n.kind
+                return replace(n, kind=kind, body=walk(n.body, first + each))
+            if isinstance(n, s.IfThenElse):
+                return s.IfThenElse(n.condition, walk(n.then_case, first), None, n.likely)
+            body = walk(n.body, first)  # type: ignore[attr-defined]
+            return s.Allocate(n.buffer, body) if own and isinstance(n, s.Allocate) else body
+
+        return walk(root, ops.const(0))

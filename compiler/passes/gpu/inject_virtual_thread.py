@@ -14,11 +14,10 @@ depend on it is repeated for each. Up to 15 virtual threads are unrolled, more a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.bottom_up import bottom_up
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -26,7 +25,7 @@ from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, nodes_of, parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import TABLE, nodes_of, parts_of, statements_of
 
 _TAGS = ("vthread", "cthread")
 # as many copies of a statement as TVM makes before it writes a loop
@@ -37,11 +36,9 @@ def inject_virtual_thread(func: PrimFunc, target: Target, config: PassConfig) ->
     """The function without loops over virtual threads."""
 
     def loop(n: s.For) -> s.Stmt:
-        n = rewrite.children(n)
         return _injected(n) if n.thread.startswith(_TAGS) else n
 
-    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
-    return func.with_body(rewrite(func.body))
+    return func.with_body(bottom_up(func.body, {s.For: loop}))
 
 
 def _injected(n: s.For) -> s.Stmt:
@@ -72,10 +69,13 @@ class _Touched:
             return True
         return any(self.depends(p) for p in parts_of(n))
 
+    def decided(self, n: s.Stmt) -> bool:
+        """True for a statement with an expression of its own that depends on the thread."""
+        return any(self.depends(p) for p in parts_of(n) if not isinstance(p, s.Stmt))
+
     def _statement(self, n: s.Stmt, around: bool) -> None:
         """Look at a statement that runs under something that depends on the thread, or not."""
-        own = [p for p in parts_of(n) if not isinstance(p, s.Stmt)]
-        here = around or any(self.depends(p) for p in own)
+        here = around or self.decided(n)
         if isinstance(n, s.BufferStore) and here and n.buffer in self.inside:
             self.buffers.add(n.buffer)
         if isinstance(n, (s.For, s.LetStmt)) and here:
@@ -99,13 +99,12 @@ class _Injector:
 
         How often it has to run then depends on where its first value is set.
         """
-        parts = parts_of(n)
-        here = around or any(self.touched.depends(p) for p in parts if not isinstance(p, s.Stmt))
+        here = around or self.touched.decided(n)
         if isinstance(n, s.BufferStore):
             outside = n.buffer not in self.touched.inside
             reads = [x.buffer for x in nodes_of(n.value, e.BufferLoad)]
             return outside and not here and n.buffer in reads
-        return any(self.accumulates_outside(p, here) for p in parts if isinstance(p, s.Stmt))
+        return any(self.accumulates_outside(p, here) for p in statements_of(n))
 
     def visit(self, n: s.Stmt) -> s.Stmt:
         """The statement for all virtual threads."""
@@ -113,24 +112,17 @@ class _Injector:
             return s.seq(*[self.visit(x) for x in n.seq])
         if isinstance(n, s.Allocate):
             return self._allocate(n)
-        parts = parts_of(n)
-        if self._separate(n, parts):
+        if self._separate(n):
             return self._around(n)
-        if any(isinstance(p, s.Stmt) for p in parts):
-            new = tuple(self.visit(p) if isinstance(p, s.Stmt) else p for p in parts)
-            return self._about(TABLE[type(n)][1](n, new))
-        return n
+        parts = [self.visit(p) if isinstance(p, s.Stmt) else p for p in parts_of(n)]
+        out = TABLE[type(n)][1](n, tuple(parts))
+        if isinstance(n, s.AttrStmt) and n.node in self.repeated:
+            return replace(out, node=self.repeated[n.node])
+        return out
 
-    def _about(self, n: s.Stmt) -> s.Stmt:
-        """The statement, which says something about a thread's own buffer where it did."""
-        if not isinstance(n, s.AttrStmt) or n.node not in self.repeated:
-            return n
-        return replace(n, node=self.repeated[n.node])
-
-    def _separate(self, n: s.Stmt, parts: tuple) -> bool:
+    def _separate(self, n: s.Stmt) -> bool:
         """True for a statement that each thread must run by itself."""
-        depends = self.touched.depends
-        if any(depends(p) for p in parts if not isinstance(p, s.Stmt)):
+        if self.touched.decided(n):
             return True
         if isinstance(n, s.BufferStore):
             return n.buffer in self.touched.buffers
@@ -168,12 +160,11 @@ class _Injector:
         var = e.Var(thread.var.name, thread.var.dtype)
         number = var - thread.min
 
-        def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-            by = number * b.shape[0]
-            return (at_base(indices[0], lambda i: by + i),)
-
-        swap: dict[type, Callable[[Any], Any]] = {e.Var: lambda v: var if v is thread.var else v}
-        rewrite = BufferRewriter(lambda b: self.repeated.get(b, b), index, swap)
+        rewrite = BufferRewriter(
+            lambda b: self.repeated.get(b, b),
+            lambda b, indices: (at_base(indices[0], lambda i: number * b.shape[0] + i),),
+            {e.Var: lambda v: var if v is thread.var else v},
+        )
         assert isinstance(thread.extent, e.IntImm)
         kind = s.UNROLLED if thread.extent.value < _UNROLLED_BELOW else s.SERIAL
         return s.For(var, thread.min, thread.extent, kind, rewrite(n))

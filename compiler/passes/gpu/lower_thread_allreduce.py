@@ -36,26 +36,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.passes.contract.uses import handed_on, is_address
 from whet.compiler.passes.threads.guards import used_by
-from whet.compiler.passes.threads.kernels import map_kernels
-from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import BufferRewriter
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, parts_of, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, conjuncts, nodes_of, parts_of, variables
 
 _WARP = 32
 _ZERO = ops.const(0)
-
-
-def lower_allreduces(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels reduce over threads by shuffles, where they can."""
-    return map_kernels(mod, lower_thread_allreduce)
 
 
 def lower_thread_allreduce(func: PrimFunc) -> PrimFunc:
@@ -113,7 +107,7 @@ class _Lowering(Rewriter):
         if tree is None:
             return n.body
         self.trees.append(tree)
-        return _shuffles(tree)
+        return _Shuffles(tree).lowered()
 
     def _let(self, n: s.LetStmt) -> s.Stmt:
         if variables(n.value) & {*self.threads.values(), *self.derived}:
@@ -143,16 +137,14 @@ class _Lowering(Rewriter):
         power = count & (count - 1) == 0
         if count < 4 or not (count % _WARP == 0 or (power and count < _WARP)):
             return None
-        if not self._come_by(count):
-            return None
         first = n.body.seq[0] if isinstance(n.body, s.SeqStmt) else n.body
         if not isinstance(first, s.IfThenElse) or first.else_case is not None:
             return None
-        return self._read(first.then_case, thread, count)
+        return self._read(first.then_case, thread, count) if self._come_by(count) else None
 
     def _come_by(self, count: int) -> bool:
         """True if all threads that shuffles and barriers need run this statement."""
-        inside = set().union(*self.tests) if self.tests else set()
+        inside = set().union(*self.tests)
         if inside & self.derived or any(v.dtype == "handle" for v in inside):
             return False
         differ = {t for name, t in self.threads.items() if name.startswith("threadIdx")}
@@ -162,9 +154,8 @@ class _Lowering(Rewriter):
 
     def _rows(self) -> set[e.Var]:
         """The other threads of the block: without parts of their own they have none at all."""
-        other = {n: v for n, v in self.threads.items() if n in ("threadIdx.y", "threadIdx.z")}
-        extents = {n: self.extents.get(n) for n in other}
-        return {v for n, v in other.items() if getattr(extents[n], "value", 0) != 1}
+        others = [n for n in ("threadIdx.y", "threadIdx.z") if n in self.threads]
+        return {self.threads[n] for n in others if not e.is_int(self.extents.get(n), 1)}
 
     def _read(self, combine: s.Stmt, thread: e.Var, count: int) -> _Tree | None:
         if nodes_of(combine, s.For):  # virtual threads, each with parts of its own
@@ -197,91 +188,89 @@ def _is_symmetric(combine: s.Stmt) -> bool:
     return plain and isinstance(v.a, e.BufferLoad) and isinstance(v.b, e.BufferLoad)  # type: ignore[attr-defined]
 
 
-def _shuffles(tree: _Tree) -> s.Stmt:
-    """Each thread's part becomes the whole."""
-    own = tree.own.to_expr()
-    part = {b: _local(b, "part") for b in tree.buffers}
-    other = {b: _local(b, "other") for b in tree.buffers}
-    steps: list[s.Stmt] = [s.BufferStore(p, _load(b, own), (_ZERO,)) for b, p in part.items()]
-    steps += _exchange(tree, part, other, min(tree.count, _WARP))
-    made = [*part.values(), *other.values()]
-    if tree.count > _WARP:
-        warps = {b: _of_warps(b, tree.count) for b in tree.buffers}
-        made += warps.values()
-        steps += _across(tree, part, other, warps)
-    steps += [s.BufferStore(b, _load(p, _ZERO), (own,)) for b, p in part.items()]
-    out = s.seq(*steps)
-    for b in reversed(made):
-        out = s.Allocate(b, out)
-    return out
+class _Shuffles:
+    """Each thread's part becomes the whole.
 
+    Attributes:
+        part: of each buffer, the thread's part.
+        other: another thread's.
+    """
 
-def _exchange(
-    tree: _Tree, part: dict[Buffer, Buffer], other: dict[Buffer, Buffer], lanes: int
-) -> list[s.Stmt]:
-    """Reduce over groups of neighbouring lanes; every lane of a group has the result."""
-    steps: list[s.Stmt] = []
-    op = "warp_shuffle_xor" if tree.symmetric else "warp_shuffle_down"
-    half = lanes // 2
-    while half:
-        for b, p in part.items():
-            value = e.Call(b.dtype, op, (_load(p, _ZERO), ops.const(half)))
-            steps.append(s.BufferStore(other[b], value, (_ZERO,)))
-        steps.append(_combined(tree, part, {b: _load(x, _ZERO) for b, x in other.items()}))
-        half //= 2
-    if not tree.symmetric:  # the first lane has it
-        for b, p in part.items():
-            args = _load(p, _ZERO), _ZERO, ops.const(lanes)
-            value = e.Call(b.dtype, "warp_shuffle", args)
-            steps.append(s.BufferStore(p, value, (_ZERO,)))
-    return steps
+    def __init__(self, tree: _Tree) -> None:
+        self.tree = tree
+        self.part = {b: _local(b, "part") for b in tree.buffers}
+        self.other = {b: _local(b, "other") for b in tree.buffers}
 
+    def lowered(self) -> s.Stmt:
+        """The statements in place of the tree."""
+        tree, own = self.tree, self.tree.own.to_expr()
+        steps: list[s.Stmt] = [_store(p, _load(b, own)) for b, p in self.part.items()]
+        steps += self._exchange(min(tree.count, _WARP))
+        made = [*self.part.values(), *self.other.values()]
+        if tree.count > _WARP:
+            warps = {b: _of_warps(b, tree.count) for b in tree.buffers}
+            made += warps.values()
+            steps += self._across(warps)
+        steps += [_store(b, _load(p), own) for b, p in self.part.items()]
+        out = s.seq(*steps)
+        for b in reversed(made):
+            out = s.Allocate(b, out)
+        return out
 
-def _across(
-    tree: _Tree,
-    part: dict[Buffer, Buffer],
-    other: dict[Buffer, Buffer],
-    warps: dict[Buffer, Buffer],
-) -> list[s.Stmt]:
-    """Reduce over the warps of a row of threads, by way of shared memory."""
-    number = tree.count // _WARP
-    row = (tree.own - Analyzer().affine(tree.thread)).to_expr()
-    first = row // _WARP
+    def _exchange(self, lanes: int) -> list[s.Stmt]:
+        """Reduce over groups of neighbouring lanes; every lane of a group has the result."""
+        steps: list[s.Stmt] = []
+        symmetric = self.tree.symmetric
+        op = "warp_shuffle_xor" if symmetric else "warp_shuffle_down"
+        half = lanes // 2
+        while half:
+            for b, p in self.part.items():
+                steps.append(
+                    _store(self.other[b], e.Call(b.dtype, op, (_load(p), ops.const(half))))
+                )
+            steps.append(self._combined({b: _load(x) for b, x in self.other.items()}))
+            half //= 2
+        if not symmetric:  # the first lane has it
+            for b, p in self.part.items():
+                first = e.Call(b.dtype, "warp_shuffle", (_load(p), _ZERO, ops.const(lanes)))
+                steps.append(_store(p, first))
+        return steps
 
-    def of(warp: e.PrimExpr) -> e.PrimExpr:
-        return first + warp
+    def _across(self, warps: dict[Buffer, Buffer]) -> list[s.Stmt]:
+        """Reduce over the warps of a row of threads, by way of shared memory."""
+        tree, part = self.tree, self.part
+        number = tree.count // _WARP
+        first = (tree.own - Analyzer().affine(tree.thread)).to_expr() // _WARP
+        leads = ops.compare(e.EQ, tree.thread % _WARP, _ZERO)
+        at = first + tree.thread // _WARP
+        stores = [_store(w, _load(part[b]), at) for b, w in warps.items()]
+        steps: list[s.Stmt] = [s.IfThenElse(leads, s.seq(*stores))]
+        if tree.symmetric and number & (number - 1) == 0:
+            mine = first + tree.thread % number
+            steps += [_store(part[b], _load(w, mine)) for b, w in warps.items()]
+            return steps + self._exchange(number)
+        steps += [_store(part[b], _load(w, first)) for b, w in warps.items()]
+        warp = e.Var("warp")
+        step = self._combined({b: _load(w, first + warp) for b, w in warps.items()})
+        steps.append(s.For(warp, ops.const(1), ops.const(number - 1), s.SERIAL, step))
+        return steps
 
-    leads = ops.compare(e.EQ, tree.thread % _WARP, _ZERO)
-    at = of(tree.thread // _WARP)
-    stores = [s.BufferStore(w, _load(part[b], _ZERO), (at,)) for b, w in warps.items()]
-    steps: list[s.Stmt] = [s.IfThenElse(leads, s.seq(*stores))]
-    if tree.symmetric and number & (number - 1) == 0:
-        mine = of(tree.thread % number)
-        steps += [s.BufferStore(part[b], _load(w, mine), (_ZERO,)) for b, w in warps.items()]
-        return steps + _exchange(tree, part, other, number)
-    steps += [s.BufferStore(part[b], _load(w, first), (_ZERO,)) for b, w in warps.items()]
-    warp = e.Var("warp")
-    step = _combined(tree, part, {b: _load(w, of(warp)) for b, w in warps.items()})
-    steps.append(s.For(warp, ops.const(1), ops.const(number - 1), s.SERIAL, step))
-    return steps
+    def _combined(self, others: dict[Buffer, e.PrimExpr]) -> s.Stmt:
+        """A step of the tree on a thread's part and another value."""
+        analyzer = Analyzer()
 
+        def load(n: e.BufferLoad) -> e.PrimExpr:
+            if n.buffer not in self.part:
+                return rewrite.children(n)
+            if analyzer.affine(n.indices[0]).key == self.tree.there.key:
+                return others[n.buffer]
+            return _load(self.part[n.buffer])
 
-def _combined(tree: _Tree, part: dict[Buffer, Buffer], others: dict[Buffer, e.PrimExpr]) -> s.Stmt:
-    """A step of the tree on a thread's part and another value."""
-    analyzer = Analyzer()
+        def store(n: s.BufferStore) -> s.Stmt:
+            return _store(self.part[n.buffer], rewrite(n.value))
 
-    def load(n: e.BufferLoad) -> e.PrimExpr:
-        if n.buffer not in part:
-            return rewrite.children(n)
-        if analyzer.affine(n.indices[0]).key == tree.there.key:
-            return others[n.buffer]
-        return _load(part[n.buffer], _ZERO)
-
-    def store(n: s.BufferStore) -> s.Stmt:
-        return s.BufferStore(part[n.buffer], rewrite(n.value), (_ZERO,))
-
-    rewrite = Rewriter({e.BufferLoad: load, s.BufferStore: store})
-    return renewed(rewrite(tree.combine))
+        rewrite = Rewriter({e.BufferLoad: load, s.BufferStore: store})
+        return renewed(rewrite(self.tree.combine))
 
 
 def _in_registers(body: s.Stmt, tree: _Tree) -> s.Stmt:
@@ -311,16 +300,13 @@ class _Uses:
             return cases and (n.else_case is None or self.alone(n.else_case, leads))
         if isinstance(n, e.Var):
             return n not in self.parts  # an address
-        if isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
-            held = getattr(n.args[0], "buffer", None)
-            return (held is None or held.data not in self.parts) and self._all_alone(n, leads)
-        access = isinstance(n, (e.BufferView, e.BufferLoad, s.BufferStore))
-        if access and n.buffer.data in self.parts and not self._is_own(n, leads):
-            return False
-        return self._all_alone(n, leads)
-
-    def _all_alone(self, n: Any, leads: bool) -> bool:
-        return all(self.alone(x, leads) for x in parts_of(n))
+        if is_address(n):
+            held = handed_on(n)
+            own = held is None or held.data not in self.parts
+        else:
+            access = isinstance(n, (e.BufferView, e.BufferLoad, s.BufferStore))
+            own = not access or n.buffer.data not in self.parts or self._is_own(n, leads)
+        return own and all(self.alone(x, leads) for x in parts_of(n))
 
     def _is_own(self, n: e.BufferView | e.BufferLoad | s.BufferStore, leads: bool) -> bool:
         """True for an access to the thread's own part, or to the result by one who may."""
@@ -331,14 +317,18 @@ class _Uses:
 
     def _leads(self, condition: e.PrimExpr) -> bool:
         """True where a condition lets only the first thread through, whose part is the result."""
-        if isinstance(condition, e.And):
-            return self._leads(condition.a) or self._leads(condition.b)
-        least = isinstance(condition, e.LT) and condition.a is self.thread
-        return least and e.is_int(condition.b, 1)  # type: ignore[attr-defined]
+        return any(
+            isinstance(c, e.LT) and c.a is self.thread and e.is_int(c.b, 1)
+            for c in conjuncts(condition)
+        )
 
 
-def _load(b: Buffer, index: e.PrimExpr) -> e.PrimExpr:
+def _load(b: Buffer, index: e.PrimExpr = _ZERO) -> e.PrimExpr:
     return e.BufferLoad(b, (index,), b.dtype)
+
+
+def _store(b: Buffer, value: e.PrimExpr, index: e.PrimExpr = _ZERO) -> s.BufferStore:
+    return s.BufferStore(b, value, (index,))
 
 
 def _local(b: Buffer, what: str) -> Buffer:

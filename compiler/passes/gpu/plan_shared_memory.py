@@ -26,17 +26,17 @@ that are never needed at the same time share bytes; ThreadSync makes threads agr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.passes.threads.kernels import map_kernels
-from whet.compiler.target import Target
+from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import nodes_of, parts_of, statements_of
 
 _ALIGNMENT = 16  # bytes of the widest access
 # Sharing saves memory and may cost a barrier: less than this is not worth one.
@@ -66,11 +66,6 @@ class _Held:
         return self.first <= other.last and other.first <= self.last
 
 
-def plan_module(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels know where their shared buffers stand."""
-    return map_kernels(mod, plan_shared_memory)
-
-
 def plan_shared_memory(func: PrimFunc) -> PrimFunc:
     """A kernel with offsets of its shared buffers, and their sum: the attribute ``shared_bytes``.
 
@@ -82,14 +77,12 @@ def plan_shared_memory(func: PrimFunc) -> PrimFunc:
     total = _place(list(held.values()))
 
     def allocate(n: s.Allocate) -> s.Stmt:
-        new = rewrite.children(n)
         found = held.get(n.buffer.data)
-        if found is None:
-            return new
-        return s.AttrStmt(found.buffer, s.SHARED_OFFSET, found.offset, new)
+        return n if found is None else s.AttrStmt(found.buffer, s.SHARED_OFFSET, found.offset, n)
 
-    rewrite = Rewriter({s.Allocate: allocate, s.BufferStore: keep})
-    return func.with_body(rewrite(func.body)).with_attr("shared_bytes", total)
+    return func.with_body(bottom_up(func.body, {s.Allocate: allocate})).with_attr(
+        "shared_bytes", total
+    )
 
 
 class _Lives:
@@ -124,16 +117,11 @@ class _Lives:
         return used
 
     def _own(self, n: s.Stmt) -> set[e.Var]:
-        used: set[e.Var] = set()
-        stack = [n, *(x for x in parts_of(n) if not isinstance(x, s.Stmt))]
-        while stack:
-            x = stack.pop()
-            if isinstance(x, (e.BufferLoad, s.BufferStore, e.BufferView)):
-                used.add(x.buffer.data)
-            if isinstance(x, e.Var) and x.dtype == "handle":
-                used.add(x)
-            if not isinstance(x, s.Stmt):
-                stack.extend(parts_of(x))
+        used = {n.buffer.data} if isinstance(n, s.BufferStore) else set()
+        for part in parts_of(n):
+            if not isinstance(part, s.Stmt):
+                for x in nodes_of(part, e.BufferLoad, e.BufferView, e.Var):
+                    used.add(x if isinstance(x, e.Var) else x.buffer.data)
         used &= self.held.keys()
         self.now += 1
         for data in used:
@@ -161,11 +149,11 @@ def _bytes(size: e.PrimExpr) -> int:
 
 def _place(held: list[_Held]) -> e.PrimExpr:
     """Give each buffer its offset, the largest first; the size of the arena."""
-    placed: list[_Held] = []
+    placed: list[tuple[_Held, int]] = []
     total = 0
     known = [x for x in held if isinstance(x.size, e.IntImm)]
     for x in sorted(known, key=lambda x: -_bytes(x.size)):
-        around = [(_start(y), _start(y) + _bytes(y.size)) for y in placed if x.meets(y)]
+        around = [(at, at + _bytes(y.size)) for y, at in placed if x.meets(y)]
         at = 0
         for begin, behind in sorted(around):
             if at + _bytes(x.size) <= begin:
@@ -173,25 +161,14 @@ def _place(held: list[_Held]) -> e.PrimExpr:
             at = max(at, _rounded(behind))
         x.offset = ops.const(at)
         total = max(total, at + _bytes(x.size))
-        placed.append(x)
+        placed.append((x, at))
     end: e.PrimExpr = ops.const(total)
     for x in held:
         if not isinstance(x.size, e.IntImm):
-            x.offset = _rounded_expr(end)
+            x.offset = _rounded(end)
             end = x.offset + x.size
     return end
 
 
-def _start(x: _Held) -> int:
-    assert isinstance(x.offset, e.IntImm)
-    return x.offset.value
-
-
-def _rounded(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
-
-
-def _rounded_expr(size: e.PrimExpr) -> e.PrimExpr:
-    if isinstance(size, e.IntImm):
-        return ops.const(_rounded(size.value))
+def _rounded(size: Any) -> Any:
     return (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT

@@ -27,14 +27,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.passes.contract.uses import handed_on
 from whet.compiler.passes.gpu.verify_scopes import refuse_warps
-from whet.compiler.passes.threads.kernels import map_kernels
-from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
 from whet.compiler.tir.visit.rewrite import post_order_visit
@@ -44,20 +43,22 @@ _MOST_BYTES = 1024
 _ZERO = ops.const(0)
 
 
-def privatize_module(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels keep in registers what no other thread uses.
+def privatize_shared(func: PrimFunc) -> PrimFunc:
+    """The kernel with its threads' own parts of shared memory in registers.
 
     Raises:
         LowerError: a warp's threads would use each other's memory.
     """
-    return map_kernels(mod, lambda f: refuse_warps(privatize_shared(f)))
-
-
-def privatize_shared(func: PrimFunc) -> PrimFunc:
-    """The kernel with its threads' own parts of shared memory in registers."""
     accesses = _Accesses(func)
     plans = {b: p for b in accesses.uses if (p := accesses.plan(b)) is not None}
-    return func.with_body(_rewritten(func.body, plans, accesses)) if plans else func
+    if plans:
+        affine = accesses.analyzer.affine
+        rewrite = BufferRewriter(
+            lambda b: plans[b].buffer if b in plans else b,
+            lambda b, indices: (at_base(indices[0], lambda i: plans[b].index(affine(i))),),
+        )
+        func = func.with_body(rewrite(func.body))
+    return refuse_warps(func)
 
 
 @dataclass
@@ -153,14 +154,8 @@ class _Accesses:
             base, lanes = (index.base, index.lanes) if isinstance(index, e.Ramp) else (index, 1)
             use.other = use.other or (isinstance(index, e.Ramp) and index.stride != 1)
             use.forms.append((self.analyzer.affine(base), lanes))
-        elif isinstance(n, (e.BufferView, s.DeclBuffer)) and n.buffer in self.uses:
-            self.uses[n.buffer].other = True
-        elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
-            held = getattr(n.args[0], "buffer", None)
-            if held in self.uses:
-                self.uses[held].other = True
-        elif isinstance(n, s.AttrStmt) and isinstance(n.node, Buffer) and n.node in self.uses:
-            self.uses[n.node].other = True
+        elif (held := handed_on(n)) is not None and held in self.uses:
+            self.uses[held].other = True
 
     def plan(self, buffer: Buffer) -> _Plan | None:
         """How a thread would number its part of a buffer; None where threads may meet."""
@@ -229,15 +224,3 @@ def _parts(groups: Sequence[_Group], number: int) -> list[int]:
         out.append(number // g.base)
         number %= g.base
     return out[::-1]
-
-
-def _rewritten(body: s.Stmt, plans: dict[Buffer, _Plan], accesses: _Accesses) -> s.Stmt:
-    """The statement with the buffers of ``plans`` in registers."""
-
-    def buffer(b: Buffer) -> Buffer:
-        return plans[b].buffer if b in plans else b
-
-    def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
-        return (at_base(indices[0], lambda i: plans[b].index(accesses.analyzer.affine(i))),)
-
-    return BufferRewriter(buffer, index)(body)

@@ -19,6 +19,9 @@ After::
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.threads.axes import resolve_thread_axes
 from whet.compiler.passes.threads.guards import HARDWARE, is_thread_loop
@@ -61,9 +64,9 @@ def split_host_device(func: PrimFunc) -> tuple[PrimFunc, list[PrimFunc]]:
 class _Splitter(Rewriter):
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        self.name = str(func.attrs.get("global_symbol", "main"))
+        self.name = func.name
         self.kernels: list[PrimFunc] = []
-        self.views: dict[int, Buffer] = {}  # declared outside kernels
+        self.views: set[Buffer] = set()  # declared outside kernels
         self.owners: dict[e.Var, Buffer] = {}
         self.around: list[Wrap] = []  # what the kernels of this place begin with, outermost first
         self.values: dict[e.Var, e.PrimExpr] = {}  # of the host's variables, for extents
@@ -72,12 +75,12 @@ class _Splitter(Rewriter):
                 self.owners.setdefault(p.data, p)
         super().__init__(
             {
-                s.For: self._loop,
+                s.For: lambda n: self._launch(n) if is_thread_loop(n) else self.children(n),
                 s.DeclBuffer: self._declare,
                 s.Allocate: self._allocate,
-                s.AllocateConst: self._constant,
+                s.AllocateConst: self._frame,
                 s.IfThenElse: self._if,
-                s.AssertStmt: self._assert,
+                s.AssertStmt: lambda n: self._unless_it_reads(n, n.condition),
                 s.LetStmt: self._let,
                 s.AttrStmt: self._attribute,
             }
@@ -86,34 +89,24 @@ class _Splitter(Rewriter):
     def _attribute(self, n: s.AttrStmt) -> s.Stmt:
         if not n.key.startswith("pragma_") or not has_thread_loop(n):
             return self.children(n)
-        return self._inside(n.body, lambda body: s.AttrStmt(n.node, n.key, n.value, body))
-
-    def _loop(self, n: s.For) -> s.Stmt:
-        return self._launch(n) if is_thread_loop(n) else self.children(n)
+        return self._frame(n)
 
     def _declare(self, n: s.DeclBuffer) -> s.Stmt:
-        self.views[id(n.buffer)] = n.buffer
+        self.views.add(n.buffer)
         return self.children(n)
 
     def _allocate(self, n: s.Allocate) -> s.Stmt:
         self.owners.setdefault(n.buffer.data, n.buffer)
         return self.children(n)
 
-    def _constant(self, n: s.AllocateConst) -> s.Stmt:
-        return self._inside(n.body, lambda body: s.AllocateConst(n.buffer, n.data, body))
-
-    def _assert(self, n: s.AssertStmt) -> s.Stmt:
-        if _reads_memory(n.condition):
-            return self.children(n)  # what the kernel itself may change is refused
-        return self._inside(
-            n.body, lambda body: s.AssertStmt(n.condition, n.message, body, n.values)
-        )
+    def _unless_it_reads(self, n: s.AssertStmt | s.LetStmt, value: e.PrimExpr) -> s.Stmt:
+        # what the kernel itself may change is refused
+        return self.children(n) if _reads_memory(value) else self._frame(n)
 
     def _let(self, n: s.LetStmt) -> s.Stmt:
-        if _reads_memory(n.value):
-            return self.children(n)
-        self.values[n.var] = substitute(n.value, self.values)
-        return self._inside(n.body, lambda body: s.LetStmt(n.var, n.value, body))
+        if not _reads_memory(n.value):
+            self.values[n.var] = substitute(n.value, self.values)
+        return self._unless_it_reads(n, n.value)
 
     def _if(self, n: s.IfThenElse) -> s.Stmt:
         if _reads_memory(n.condition) or not has_thread_loop(n):
@@ -127,6 +120,9 @@ class _Splitter(Rewriter):
         other = self._inside(n.else_case, lambda body: s.IfThenElse(otherwise, body))
         return s.seq(then, other)
 
+    def _frame(self, n: Any) -> s.Stmt:
+        return self._inside(n.body, lambda body: replace(n, body=body))
+
     def _inside(self, body: s.Stmt, wrap: Wrap) -> s.Stmt:
         """The host's part of a statement whose frame its kernels take over."""
         self.around.append(wrap)
@@ -139,14 +135,14 @@ class _Splitter(Rewriter):
         used, scalars = _free(body, set(threads.variables.values()))
         buffers: list[Buffer] = []
         for b in used:
-            if id(b) in self.views:
+            if b in self.views:
                 body = s.DeclBuffer(b, body)
                 b = self.owners[b.data]
-            if not any(b is x for x in buffers):
+            if b not in buffers:
                 self._check_shared(b)
                 buffers.append(b)
-        order = {id(p): k for k, p in enumerate(self.func.params)}
-        buffers.sort(key=lambda b: order.get(id(b), len(order)))
+        order = [p for p in self.func.params if isinstance(p, Buffer)]
+        buffers.sort(key=lambda b: order.index(b) if b in order else len(order))
         name = f"{self.name}_kernel{len(self.kernels)}"
         attrs = {
             "global_symbol": name,
@@ -178,27 +174,24 @@ def has_thread_loop(node: s.Stmt) -> bool:
 
 def _free(body: s.Stmt, bound: set[e.Var]) -> tuple[list[Buffer], list[e.Var]]:
     """The buffers and variables that a kernel gets from outside, in the order of their use."""
-    made: set[int] = set()
+    made: set[Buffer] = set()
     bound = set(bound)
-    buffers: dict[int, Buffer] = {}
+    buffers: dict[Buffer, None] = {}
     seen: dict[e.Var, None] = {}
 
     def visit(n: object) -> None:
         if isinstance(n, (s.Allocate, s.DeclBuffer, s.AllocateConst)):
-            made.add(id(n.buffer))
+            made.add(n.buffer)
             bound.add(n.buffer.data)
         elif isinstance(n, (s.For, s.LetStmt, e.Let)):
             bound.add(n.var)
         elif isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
-            buffers.setdefault(id(n.buffer), n.buffer)
+            buffers.setdefault(n.buffer)
         elif isinstance(n, e.Var) and n.dtype != "handle":
             seen.setdefault(n)
 
     post_order_visit(body, visit)
-    return (
-        [b for k, b in buffers.items() if k not in made],
-        [v for v in seen if v not in bound],
-    )
+    return [b for b in buffers if b not in made], [v for v in seen if v not in bound]
 
 
 def _reads_memory(value: e.PrimExpr) -> bool:
@@ -212,7 +205,7 @@ def _check_host(host: PrimFunc) -> None:
         if isinstance(n, (s.BufferStore, e.BufferLoad)):
             what = "computed" if isinstance(n, s.BufferStore) else "read"
             raise LowerError(
-                f"build {host.attrs.get('global_symbol', 'main')} for a GPU",
+                f"build {host.name} for a GPU",
                 f"{n.buffer.name} is {what} outside all threads, where its memory cannot be "
                 "reached",
                 "bind loops of its stage: s[...].bind(axis, te.thread_axis('threadIdx.x')), or "

@@ -26,22 +26,20 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.threads.accesses import Access, Accesses
-from whet.compiler.passes.threads.kernels import map_kernels
-from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import pinned
-from whet.compiler.tir.function import IRModule
-from whet.compiler.tir.visit.rewrite import nodes_of, variables
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.visit.rewrite import changed, conjuncts, nodes_of, variables
 
 
-def sync_module(mod: IRModule, target: Target) -> IRModule:
-    """The module whose kernels have their barriers.
+def sync_kernel(func: PrimFunc) -> PrimFunc:
+    """The kernel with its barriers.
 
     Raises:
         LowerError: as :func:`thread_sync`.
     """
-    return map_kernels(mod, lambda f: f.with_body(thread_sync(f.body)))
+    return func.with_body(thread_sync(func.body))
 
 
 def thread_sync(body: s.Stmt) -> s.Stmt:
@@ -108,7 +106,7 @@ class _Sync:
         own = self.accesses.of(n, skip=n.body)
         inner = self.visit(n.body)
         self.accesses.leave(n)
-        stmt = n if inner.stmt is n.body else replace(n, body=inner.stmt)  # type: ignore[type-var]
+        stmt = changed(n, body=inner.stmt)
         return self._joined([_Part(s.nothing(), own, own), inner], stmt)
 
     def _sequence(self, n: s.SeqStmt) -> _Part:
@@ -121,19 +119,15 @@ class _Sync:
                 pending = []
             out.append(p)
             pending = p.after if p.barrier else pending + p.after
-        changed = len(out) != len(parts) or any(p.stmt is not x for p, x in zip(parts, n.seq))
-        return self._joined(out, s.seq(*(p.stmt for p in out)) if changed else n)
+        same = len(out) == len(parts) and all(p.stmt is x for p, x in zip(parts, n.seq))
+        return self._joined(out, n if same else s.seq(*(p.stmt for p in out)))
 
     def _loop(self, n: s.For | s.While) -> _Part:
         span = self.accesses.of(n, skip=n.body)
-        differs = (
-            self._differs(n.condition)
-            if isinstance(n, s.While)
-            else self._differs(n.extent) or self._differs(n.min)
-        )
-        with_name = "a loop whose length differs between threads" if differs else ""
-        if with_name:
-            self.divergent.append(with_name)
+        length = [n.condition] if isinstance(n, s.While) else [n.extent, n.min]
+        differs = any(map(self._differs, length))
+        if differs:
+            self.divergent.append("a loop whose length differs between threads")
         self.accesses.enter(n)
         body = self.visit(n.body)
         self.accesses.leave(n)
@@ -144,9 +138,9 @@ class _Sync:
         if self._conflict(end, begin):  # the next step meets what this one left
             stmt, body = s.seq(stmt, barrier()), replace(body, barrier=True)
             end = []
-        if with_name:
+        if differs:
             self.divergent.pop()
-        new = n if stmt is n.body else replace(n, body=stmt)
+        new = changed(n, body=stmt)
         before, after = span + begin, span + (end if body.barrier else _both(begin, end))
         # a barrier in a loop counts for nothing where the loop may have no steps
         return _Part(new, before, after, body.barrier and self._has_steps(n))
@@ -166,10 +160,7 @@ class _Sync:
         if differs:
             self.divergent.pop()
         cases = [then] if other is None else [then, other]
-        stmt: s.Stmt = n
-        if then.stmt is not n.then_case or (other is not None and other.stmt is not n.else_case):
-            otherwise = None if other is None else other.stmt
-            stmt = s.IfThenElse(n.condition, then.stmt, otherwise, n.likely)
+        stmt = changed(n, then_case=then.stmt, else_case=other and other.stmt)
         found = test + [a for c in cases for a in c.before]
         # a barrier in one branch counts for nothing: the other may have been taken
         left = [a for c in cases for a in (c.after if c.barrier else _both(c.before, c.after))]
@@ -214,14 +205,13 @@ class _Sync:
 
 def _narrowed(condition: e.PrimExpr, block: dict[e.Var, int | None]) -> dict[e.Var, int | None]:
     """How many threads come further: of ``threadIdx.x < 11`` eleven."""
-    if isinstance(condition, e.And):
-        return _narrowed(condition.b, _narrowed(condition.a, block))
-    if not isinstance(condition, e.LT) or condition.a not in block:
-        return block
-    known, most = block[condition.a], condition.b  # type: ignore[index]
-    if not isinstance(most, e.IntImm) or (known is not None and known <= most.value):
-        return block
-    return {**block, condition.a: most.value}  # type: ignore[dict-item]
+    block = dict(block)
+    for c in conjuncts(condition):
+        if isinstance(c, e.LT) and isinstance(c.a, e.Var) and isinstance(c.b, e.IntImm):
+            known = block.get(c.a)
+            if c.a in block and (known is None or known > c.b.value):
+                block[c.a] = c.b.value
+    return block
 
 
 def _both(first: list[Access], second: list[Access]) -> list[Access]:

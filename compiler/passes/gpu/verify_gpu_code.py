@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 
 from whet.compiler.errors import PrunedError
-from whet.compiler.passes.threads.kernels import is_split
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import statements_of
 
 # "Technical Specifications per Compute Capability", CUDA C++ Programming Guide.
@@ -36,7 +36,7 @@ def verify_module(mod: IRModule, target: Target) -> IRModule:
     """
     limits = target.canonical()
     for func in mod.functions.values():
-        if is_split(func):
+        if "thread_extent" in func.attrs:
             verify_gpu_code(func, limits)
     return mod
 
@@ -49,32 +49,34 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
     """
     asked = f"a kernel for {target.arch or target.kind}: {func.name}"
     _check_threads(asked, func, target)
-    shared = func.attrs.get("shared_bytes")
+    shared = e.int_value(func.attrs.get("shared_bytes", ops.const(0))) or 0
     most = target.attrs.get("max_shared_memory_per_block")
-    if most is not None and isinstance(shared, e.IntImm) and shared.value > int(most):
-        raise PrunedError(
-            asked,
-            f"a block would have {shared.value} bytes of shared memory, and the target has {most}",
-            "share smaller tiles, or compute the shared stages further in",
-            "shared memory",
-        )
     use = _Use()
     use.visit(func.body, 1)
-    if use.most > _LOCAL_BYTES:
-        raise PrunedError(
-            asked,
+    limits = (
+        (
+            (shared, shared if most is None else int(most)),
+            f"a block would have {shared} bytes of shared memory, and the target has {most}",
+            "share smaller tiles, or compute the shared stages further in",
+            "shared memory",
+        ),
+        (
+            (use.most, _LOCAL_BYTES),
             f"a thread would have {use.most} bytes of local memory, and there are {_LOCAL_BYTES}",
             "compute its stages further in, or in smaller tiles",
             "local memory",
-        )
-    if use.statements > MOST_STATEMENTS:
-        raise PrunedError(
-            asked,
+        ),
+        (
+            (use.statements, MOST_STATEMENTS),
             f"its unrolled loops would make {use.statements} stores, and a compiler that takes "
             f"more than {MOST_STATEMENTS} takes minutes",
             "unroll fewer or shorter loops, or have fewer virtual threads",
             "statements",
-        )
+        ),
+    )
+    for (needed, available), *error in limits:
+        if needed > available:
+            raise PrunedError(asked, *error)
 
 
 def stores_written_out(body: s.Stmt) -> int:

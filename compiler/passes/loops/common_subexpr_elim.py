@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -73,17 +73,14 @@ def _largest(roots: list[e.PrimExpr], equivalent: bool) -> tuple[Hashable, e.Pri
         masked = isinstance(n, e.BufferLoad) and n.mask is not None
         if dt.lanes(n.dtype) == 1 and not isinstance(n, _NEVER) and not masked and is_pure(n):
             key = _key(n, equivalent)
-            times = counts.get(key, (0, 0, n))[0]
-            counts[key] = (times + 1, size, counts.get(key, (0, 0, n))[2])
+            times, _, first = counts.get(key, (0, 0, n))
+            counts[key] = (times + 1, size, first)
         return size
 
     for r in roots:
         visit(r)
     repeated = [(size, key, n) for key, (times, size, n) in counts.items() if times > 1]
-    if not repeated:
-        return None
-    _, key, n = max(repeated, key=lambda x: x[0])
-    return key, n
+    return max(repeated, key=lambda x: x[0])[1:] if repeated else None
 
 
 def _key(n: e.PrimExpr, equivalent: bool) -> Hashable:

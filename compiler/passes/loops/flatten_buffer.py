@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

@@ -23,7 +23,8 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.bottom_up import bottom_up
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -31,7 +32,7 @@ from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, conjuncts, keep, nodes_of, variables
+from whet.compiler.tir.visit.rewrite import conjuncts, nodes_of, variables
 
 
 def hoist_if_then_else(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -39,7 +40,6 @@ def hoist_if_then_else(func: PrimFunc, target: Target, config: PassConfig) -> Pr
     threads = config["tir.HoistIfThenElse"]["support_block_scope_hosting"]
 
     def loop(n: s.For) -> s.Stmt:
-        n = rewrite.children(n)
         body = n.body
         if not isinstance(body, s.IfThenElse) or not _invariant(n, body.condition):
             return n
@@ -49,13 +49,11 @@ def hoist_if_then_else(func: PrimFunc, target: Target, config: PassConfig) -> Pr
             return n  # the loop would stand there twice
         return moved_out(n, body)
 
-    def sequence(n: s.SeqStmt) -> s.Stmt:
-        n = rewrite.children(n)
+    def sequence(n: s.Stmt) -> s.Stmt:
         return _sharing(n) if isinstance(n, s.SeqStmt) and not on_threads else n
 
     on_threads = any(n.kind == s.THREAD_BINDING for n in nodes_of(func.body, s.For))
-    rewrite = Rewriter({s.For: loop, s.SeqStmt: sequence, s.BufferStore: keep})
-    return func.with_body(rewrite(func.body))
+    return func.with_body(bottom_up(func.body, {s.For: loop, s.SeqStmt: sequence}))
 
 
 def moved_out(loop: s.For, branch: s.IfThenElse) -> s.IfThenElse:

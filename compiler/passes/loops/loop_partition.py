@@ -25,9 +25,12 @@ even: where there are any, one more loop is split, so that its main part reads w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.arith.forms import undominated
+from whet.compiler.passes.contract.bottom_up import bottom_up
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -35,10 +38,8 @@ from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import (
-    Rewriter,
     changed,
     conjuncts,
-    keep,
     nodes_of,
     statements_of,
     variables,
@@ -67,7 +68,7 @@ def _nests(body: s.Stmt, options: PassConfig, hints: set[e.Var]) -> s.Stmt:
         return body
     guarded = False
     for n in _inside(body):
-        guarded = guarded or (isinstance(n, s.IfThenElse) and n.likely)
+        guarded |= isinstance(n, s.IfThenElse) and n.likely
         _note_hint(n, hints)
     clamped = bool(_clamps(body))
     if not guarded and not hints and not clamped:
@@ -85,11 +86,10 @@ def _clamps(body: s.Stmt) -> list[e.PrimExpr]:
     lanes = {n.var for n in _inside(body) if isinstance(n, s.For) and n.kind == s.VECTORIZED}
     if not lanes:
         return []
-    stores = [n for n in _inside(body) if isinstance(n, s.BufferStore)]
-    loads = [n for x in stores for n in nodes_of(x.value, e.BufferLoad)]
-    clamps = [n for load in loads for i in load.indices for n in nodes_of(i, e.Min, e.Max)]
+    values = [n.value for n in _inside(body) if isinstance(n, s.BufferStore)]
+    indices = [i for x in values for load in nodes_of(x, e.BufferLoad) for i in load.indices]
     found = []
-    for n in dict.fromkeys(clamps):
+    for n in dict.fromkeys(n for i in indices for n in nodes_of(i, e.Min, e.Max)):
         a, b = (bool(variables(x) & lanes) for x in (n.a, n.b))
         if a != b and isinstance(n.b if a else n.a, e.IntImm):
             holds = e.LE if isinstance(n, e.Min) else e.GE
@@ -127,7 +127,6 @@ class _Partition:
         self.hints = hints
         self.tails: list[s.Stmt] = []  # what only few steps run is split no further
         self.constant_loops = options["partition_const_loop"]
-        self.keep_single = options["no_unroll_loop_with_extent_one"]
         self.unroll_hinted = options["unroll_loop_with_partition_hint_no_interval"]
         self.analyzer = Analyzer()
         self.threads: set[e.Var] = set()  # loops over a block's threads around the statement
@@ -168,56 +167,47 @@ class _Partition:
         return self.constant_loops or not isinstance(n.extent, e.IntImm)
 
     def _split(self, loop: s.For) -> tuple[s.Stmt, bool]:
-        inner: dict[e.Var, str] = {}
         loops = [n for n in _inside(loop.body) if isinstance(n, s.For)]
+        inner = {n.var: n.kind for n in loops}
         for n in loops:
-            inner[n.var] = n.kind
             self.analyzer.bind_loop(n.var, n.min, n.extent)
         self.waiting = self.threads if any(map(_is_shared, _inside(loop.body))) else set()
         try:
             return self._split_with(loop, inner)
         finally:
-            for n in loops:
-                self.analyzer.ranges.pop(n.var, None)
+            for var in inner:
+                self.analyzer.ranges.pop(var, None)
 
     def _split_with(self, loop: s.For, inner: dict[e.Var, str]) -> tuple[s.Stmt, bool]:
-        begin, end = self.analyzer.affine(loop.min), self.analyzer.affine(loop.min)
-        end = end + self.analyzer.affine(loop.extent)
-        first: list[Affine] = []  # the main part begins at the greatest of these
-        last: list[Affine] = []  # and ends at the least of these
+        begin = self.analyzer.affine(loop.min)
         clamps = _clamps(loop.body) if self.masks else []
-        edges = [self._edge(c, loop.var, inner, 1) for c in clamps]
         # the clamp goes when the main part is simplified, which takes numbers for its ends
-        edges = [x if x is not None and x[0].is_const else None for x in edges]
-        if self.clamps and not any(edges):
+        edges = [x for c in clamps if (x := self._edge(c, loop.var, inner)) and x[0].is_const]
+        if self.clamps and not edges:
             return loop, False
-        guards = [n for n in _inside(loop.body) if isinstance(n, s.IfThenElse) and n.likely]
-        for guard in guards:
-            edges += [self._edge(c, loop.var, inner, 1) for c in conjuncts(guard.condition)]
-        for edge in edges:
-            if edge is not None:
-                (last if edge[1] else first).append(edge[0])
+        for guard in _inside(loop.body):
+            if isinstance(guard, s.IfThenElse) and guard.likely:
+                found = [self._edge(c, loop.var, inner) for c in conjuncts(guard.condition)]
+                edges += [x for x in found if x]
+        # the main part begins at the greatest of the first, and ends at the least of the last
+        first, last = ([form for form, is_last in edges if is_last == k] for k in (False, True))
         if not first and not last:
             if self.unroll_hinted and loop.var in self.hints and loop.kind == s.SERIAL:
                 return changed(loop, kind=s.UNROLLED), True
             return loop, False
         # [lo, main_lo) and [main_hi, hi) are guarded, between them nothing is; beyond is no effect
-        ends = [end]
-        live = self._live_end(loop, inner)
-        if live is not None and len(live) == 1:
-            ends += live
+        ends = [begin + self.analyzer.affine(loop.extent), *self._live_end(loop, inner)]
         lo, hi = begin.to_expr(), self._extreme(ends, ops.minimum)
         main_lo = self._extreme([begin, *first], ops.maximum)
         main_lo = ops.minimum(main_lo, hi) if first else main_lo
         main_hi = ops.maximum(self._extreme([*ends, *last], ops.minimum), main_lo)
-        parts = []
-        tail_kind = s.SERIAL
+        main = _unguarded(loop.body, lambda c: self._edge(c, loop.var, inner) is not None)
+        parts = [self._part(changed(loop, body=main), main_lo, main_hi)]
+        tail = changed(loop, kind=s.SERIAL)
         if first:
-            parts.append(self._part(loop, lo, main_lo, tail_kind, renew=True))
-        main = _unguarded(loop.body, lambda c: self._edge(c, loop.var, inner, 1) is not None)
-        parts.append(self._part(loop, main_lo, main_hi, loop.kind, body=main))
+            parts.insert(0, self._tail(self._part(tail, lo, main_lo)))
         if last:
-            parts.append(self._part(loop, main_hi, hi, tail_kind, renew=True))
+            parts.append(self._tail(self._part(tail, main_hi, hi)))
         return s.seq(*parts), True
 
     def _extreme(
@@ -225,75 +215,51 @@ class _Partition:
     ) -> e.PrimExpr:
         """The least or greatest of several forms, without those that never are it."""
         sign = 1 if pick is ops.minimum else -1
-        kept: list[Affine] = []
-        for f in forms:
-            if any(self.analyzer.at_most_zero((k - f).scaled(sign)) for k in kept):
-                continue
-            kept = [k for k in kept if not self.analyzer.at_most_zero((f - k).scaled(sign))]
-            kept.append(f)
-        out = kept[0].to_expr()
-        for f in kept[1:]:
-            out = pick(out, f.to_expr())
-        return out
+        kept = undominated(forms, sign, self.analyzer.at_most_zero)
+        return reduce(pick, [f.to_expr() for f in kept])
 
-    def _part(
-        self,
-        loop: s.For,
-        begin: e.PrimExpr,
-        end: e.PrimExpr,
-        kind: str,
-        body: s.Stmt | None = None,
-        renew: bool = False,
-    ) -> s.Stmt:
-        lo, form = self.analyzer.affine(begin), self.analyzer.affine(end)
-        extent = form - lo
+    def _part(self, loop: s.For, begin: e.PrimExpr, end: e.PrimExpr) -> s.Stmt:
+        """The loop from one step to another."""
+        first = self.analyzer.affine(begin)
+        extent = self.analyzer.affine(end) - first
         if self.analyzer.at_most_zero(extent):
             return s.nothing()
-        body = body or loop.body
-        out = changed(loop, min=lo.to_expr(), extent=extent.to_expr(), kind=kind, body=body)
-        if not renew:
-            return out
-        out = renewed(out)
-        self.tails.append(out)
-        return out
+        return changed(loop, min=first.to_expr(), extent=extent.to_expr())
+
+    def _tail(self, part: s.Stmt) -> s.Stmt:
+        """A guarded part, with variables of its own."""
+        self.tails.append(renewed(part))
+        return self.tails[-1]
 
     def _edge(
-        self, c: e.PrimExpr, var: e.Var, inner: dict[e.Var, str], sign: int
+        self, c: e.PrimExpr, var: e.Var, inner: dict[e.Var, str], sign: int = 1
     ) -> tuple[Affine, bool] | None:
         """Up to where (True) or from where on (False) a guard holds for all inner steps.
 
         With ``sign`` -1: up to where it holds for any inner step. None for a guard that this loop
         cannot get rid of.
         """
-        if not isinstance(c, (e.LT, e.LE, e.GT, e.GE)) or variables(c) & self.waiting:
+        d = self.analyzer.inequality(c)
+        if d is None or variables(c) & self.waiting:
             return None
         lanes = any(inner.get(v) == s.VECTORIZED for v in variables(c))
         if lanes and not self.masks:
             return None
-        d = self.analyzer.affine(c.a) - self.analyzer.affine(c.b)
-        if isinstance(c, (e.GT, e.GE)):
-            d = d.scaled(-1)
-        if isinstance(c, (e.LT, e.GT)):
-            d = d.shifted(1)  # d <= 0 is the guard
-        term = d.terms.get(var)
-        rest = d.without(var)
-        if term is None or any(var in variables(atom) for atom, _ in rest.terms.values()):
+        coef, rest = d.coefficient(var), d.without(var)
+        if not coef or rest.mentions({var}):
             return None
         # Bounds of the inner loops must be known here: an inner serial loop in the guard would
         # have been split instead.
         worst = self.analyzer.eliminate(rest, set(inner), sign)
-        if worst is None or any(
-            variables(atom) & {*inner, var} for atom, _ in worst.terms.values()
-        ):
+        if worst is None or worst.mentions({*inner, var}):
             return None
-        coef = term[1]
         if coef > 0:
             return self.analyzer.floordiv(worst.scaled(-1), coef).shifted(1), True
         # -|coef| * var + worst <= 0  <=>  var >= ceil(worst / |coef|)
         return self.analyzer.floordiv(worst.shifted(-coef - 1), -coef), False
 
-    def _live_end(self, loop: s.For, inner: dict[e.Var, str]) -> list[Affine] | None:
-        """Steps, from the greatest of which on nothing has an effect; None if that is not known."""
+    def _live_end(self, loop: s.For, inner: dict[e.Var, str]) -> list[Affine]:
+        """The one step from which on nothing has an effect; none if that is not known."""
         allocated = {id(n.buffer) for n in _inside(loop.body) if isinstance(n, s.Allocate)}
         ends: list[Affine] = []
 
@@ -321,9 +287,8 @@ class _Partition:
                 return True
             return s.is_nothing(n)
 
-        if not effect(loop.body, None) or not ends:
-            return None
-        return list({f.key: f for f in ends}.values())
+        known = effect(loop.body, None) and len({f.key for f in ends}) == 1
+        return ends[-1:] if known else []
 
 
 def _is_of_block(n: s.Stmt) -> bool:
@@ -346,15 +311,13 @@ def _inside(body: s.Stmt) -> Iterator[s.Stmt]:
         stack += reversed(statements_of(n))
 
 
-def _unguarded(body: s.Stmt, holds: object) -> s.Stmt:
+def _unguarded(body: s.Stmt, holds: Callable[[e.PrimExpr], bool]) -> s.Stmt:
     """The statement without the guards that hold."""
 
     def branch(n: s.IfThenElse) -> s.Stmt:
-        n = rewrite.children(n)
         if not n.likely:
             return n
-        left = [c for c in conjuncts(n.condition) if not holds(c)]  # type: ignore[operator]
+        left = [c for c in conjuncts(n.condition) if not holds(c)]
         return s.IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
 
-    rewrite = Rewriter({s.IfThenElse: branch, s.BufferStore: keep})
-    return rewrite(body)
+    return bottom_up(body, {s.IfThenElse: branch})

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -28,14 +28,9 @@ def narrow_data_type(func: PrimFunc, target: Target, config: PassConfig) -> Prim
     narrow: set[e.Var] = set()
     _collect(func.body, analyzer, narrow)
     # an index that is too large keeps its variables wide, and with them other indices
-    while narrow:
-        kept = narrow - _too_wide(func.body, analyzer, narrow)
-        if kept == narrow:
-            break
-        narrow = kept
-    if not narrow:
-        return func
-    return func.with_body(_Narrow(narrow)(func.body))
+    while wide := narrow and narrow & _too_wide(func.body, analyzer, narrow):
+        narrow -= wide
+    return func.with_body(_Narrow(narrow)(func.body)) if narrow else func
 
 
 def _collect(n: s.Stmt | e.PrimExpr, analyzer: Analyzer, narrow: set[e.Var]) -> None:
@@ -77,10 +72,8 @@ def _too_wide(body: s.Stmt, analyzer: Analyzer, narrow: set[e.Var]) -> set[e.Var
         if isinstance(n, (e.CmpOp, e.Ramp, e.Broadcast, s.For)) and not fits:
             out.update(used)
             return set(), True
-        if isinstance(n, (e.CmpOp, e.Cast, e.BufferLoad, s.Stmt)):
-            return set(), not isinstance(n, e.PrimExpr) or n.dtype != "int64"
-        if used:  # an operation whose type is that of its operands
-            out.update(used)
+        if not isinstance(n, (e.CmpOp, e.Cast, e.BufferLoad, s.Stmt)):
+            out.update(used)  # an operation whose type is that of its operands
         return set(), not isinstance(n, e.PrimExpr) or n.dtype != "int64"
 
     visit(body)

@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 from itertools import pairwise, product
 
-from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.arith import Analyzer
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -87,14 +87,11 @@ def _only_reads(store: s.BufferStore) -> bool:
 
 def _distinct(base: e.PrimExpr, unrolled: list[s.For], extents: list[int], lanes: int) -> bool:
     """True where no two steps of the unrolled loops store to the same element."""
-    form = Analyzer().affine(base)
-    factors = []
-    rest: Affine = form
+    rest = Analyzer().affine(base)
+    factors = [rest.coefficient(n.var) for n in unrolled]
     for n in unrolled:
-        term = rest.terms.get(n.var)
-        factors.append(term[1] if term is not None else 0)
         rest = rest.without(n.var)
-    if any(variables(atom) & {n.var for n in unrolled} for atom, _ in rest.terms.values()):
+    if rest.mentions({n.var for n in unrolled}):
         return False
     places = sorted(
         sum(f * i for f, i in zip(factors, step)) for step in product(*map(range, extents))

@@ -7,8 +7,8 @@ C[i] = select(i > 0, A[i - 1], 0)     ->     C[i] = if_then_else(i > 0, A[i - 1]
 
 from __future__ import annotations
 
-from whet.compiler.passes.facts import FactsRewriter
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.facts import FactsRewriter
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.simplify import Simplifier
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.passes.loops.hoist_if_then_else import moved_out
-from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -109,9 +109,7 @@ class _Statements(Simplifier):
         if _hoistable(n, body):
             assert isinstance(body, s.IfThenElse)
             return moved_out(replace(n, min=begin, extent=extent), body)
-        if begin is n.min and extent is n.extent and body is n.body:
-            return n
-        return s.For(n.var, begin, extent, n.kind, body, n.annotations, n.thread)
+        return changed(n, min=begin, extent=extent, body=body)
 
     def _dissolves(self, n: s.For) -> bool:
         """True for a loop of one step that goes: one over GPU threads stands for a kernel."""
@@ -127,20 +125,16 @@ class _Statements(Simplifier):
         if not (isinstance(begin, e.IntImm) and isinstance(extent, e.IntImm)):
             return None
         tests = conjuncts(body.condition)[0]
-        if not isinstance(tests, (e.LT, e.LE)):
+        d = self.analyzer.inequality(tests)
+        if d is None or not isinstance(tests, (e.LT, e.LE)):
             return None
-        d = self.analyzer.affine(tests.a) - self.analyzer.affine(tests.b)
-        term = d.terms.get(n.var)
-        if term is None or len(d.terms) != 1 or term[1] < 1:
+        coef = d.coefficient(n.var)
+        if len(d.terms) != 1 or coef < 1:
             return None
-        # coef * var + const < 0 (or <= 0)
-        strict = 1 if isinstance(tests, e.LT) else 0
-        end = (-d.const - strict) // term[1] + 1
-        steps = end - begin.value
+        steps = -d.const // coef + 1 - begin.value  # coef * var + const <= 0
         if steps >= extent.value:
             return None
-        fewer = e.IntImm(extent.dtype, steps)
-        return self(s.For(n.var, begin, fewer, n.kind, body, n.annotations, n.thread))
+        return self(changed(n, min=begin, extent=e.IntImm(extent.dtype, steps), body=body))
 
     def _if(self, n: s.IfThenElse) -> s.Stmt:
         condition = self(n.condition)
@@ -155,9 +149,7 @@ class _Statements(Simplifier):
             other = None
         if s.is_nothing(then) and other is None:
             return s.nothing()
-        if condition is n.condition and then is n.then_case and other is n.else_case:
-            return n
-        return s.IfThenElse(condition, then, other, n.likely)
+        return changed(n, condition=condition, then_case=then, else_case=other)
 
     def _store(self, n: s.BufferStore) -> s.Stmt:
         self._within_value = True

@@ -15,15 +15,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whet.compiler.passes.features import LARGE_BYTES, allocated_bytes
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
+from whet.compiler.passes.contract.uses import handed_on
 from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit
+
+#: what a buffer must exceed for its memory to be worth sharing: less is on the stack
+LARGE_BYTES = 64 * 1024
 
 
 def storage_rewrite(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -64,16 +68,10 @@ def _lifetimes(steps: tuple[s.Stmt, ...]) -> tuple[dict[Buffer, tuple[int, int]]
         def visit(n: object, k: int = k) -> None:
             if isinstance(n, (e.BufferLoad, s.BufferStore)):
                 lives[n.buffer] = (lives.get(n.buffer, (k, k))[0], k)
-            elif isinstance(n, e.BufferView):
-                taken.add(n.buffer.data)
-            elif isinstance(n, e.Call) and n.op in ("address_of", "tvm_access_ptr"):
-                taken.update(a.buffer.data for a in n.args if isinstance(a, e.BufferLoad))
-            elif isinstance(n, s.DeclBuffer):
-                taken.add(n.buffer.data)
-            elif isinstance(n, s.AttrStmt) and isinstance(n.node, Buffer):
-                taken.add(n.node.data)
             elif isinstance(n, e.Var) and n.dtype == "handle":
                 taken.add(n)
+            elif (held := handed_on(n)) is not None:
+                taken.add(held.data)
 
         post_order_visit(step, visit)
     return lives, taken
@@ -104,3 +102,13 @@ def _share(held: list[s.Allocate], lives: dict[Buffer, tuple[int, int]]) -> dict
 def _alike(a: Buffer, b: Buffer) -> bool:
     flat = len(a.shape) == len(b.shape) == 1 and not a.strides and not b.strides
     return flat and a.dtype == b.dtype and a.storage_scope == b.storage_scope
+
+
+def allocated_bytes(n: s.Allocate) -> int:
+    """The size of a buffer of constant shape, in bytes; 0 for another."""
+    total = dt.itemsize(n.buffer.dtype)
+    for d in n.buffer.shape:
+        if not isinstance(d, e.IntImm):
+            return 0
+        total *= d.value
+    return total

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.bottom_up import bottom_up
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -25,7 +26,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, substitute, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, substitute
 
 _GROUP = 16  # bytes within which shuffles are quick
 _SQUARES = (4, 8, 16)
@@ -37,13 +38,11 @@ def transpose_loads(func: PrimFunc, target: Target, config: PassConfig) -> PrimF
         return func
 
     def loop(n: s.For) -> s.Stmt:
-        n = rewrite.children(n)
         if n.kind != s.UNROLLED or not isinstance(n.extent, e.IntImm):
             return n
         return (n.extent.value in _SQUARES and _transposed(n)) or n
 
-    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
-    return func.with_body(rewrite(func.body))
+    return func.with_body(bottom_up(func.body, {s.For: loop}))
 
 
 def _transposed(loop: s.For) -> s.Stmt | None:
@@ -90,15 +89,10 @@ def _is_square(n: e.BufferLoad, var: e.Var, count: int) -> bool:
     if size not in (4, 8) or dt.is_bool(n.dtype) or count * size < _GROUP:
         return False
     form: Affine = Analyzer().affine(index.base)
-    term = form.terms.get(var)
-    if abs(index.stride) <= 1 or term is None or term[1] != 1:
+    if abs(index.stride) <= 1 or form.coefficient(var) != 1:
         return False
-    return all(_is_fixed(atom, var) for atom, _ in form.without(var).terms.values())
-
-
-def _is_fixed(atom: e.PrimExpr, var: e.Var) -> bool:
-    """True for a part of an index that is the same in each step: no ``v // 4``, nothing read."""
-    return not nodes_of(atom, e.BufferLoad) and var not in variables(atom)
+    rest = form.without(var)  # the same in each step: no ``v // 4``, nothing read
+    return not rest.mentions({var}) and not any(nodes_of(x, e.BufferLoad) for x in rest.atoms)
 
 
 def _columns(

@@ -12,10 +12,12 @@ loop that would become more than :data:`MOST_WRITTEN` statements stays one, with
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.simplify import Simplifier
-from whet.compiler.passes.options import PassConfig
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -66,12 +68,8 @@ class _Unroll(Rewriter):
     def _attr(self, n: s.AttrStmt) -> s.Stmt:
         if n.key not in (_STEP, _EXPLICIT):
             return self.children(n)
-        value = int(n.value)
         before = self.max_step, self.explicit
-        if n.key == _STEP:
-            self.max_step = value
-        else:
-            self.explicit = bool(value)
+        self._obey({n.key: n.value})
         body = self(n.body)
         self.max_step, self.explicit = before
         return body  # said to this pass, and done
@@ -90,7 +88,7 @@ class _Unroll(Rewriter):
 
     def _for(self, n: s.For) -> s.Stmt:
         before = self.max_step, self.explicit
-        self._annotated(n)
+        self._obey(n.annotations)
         self.steps = self.lines = self.depth = 0
         body = self(n.body)
         explicit, kind = self.explicit, n.kind
@@ -114,12 +112,10 @@ class _Unroll(Rewriter):
             return n
         return s.For(n.var, n.min, n.extent, kind, body, notes, n.thread)
 
-    def _annotated(self, n: s.For) -> None:
-        """The pragmas that a loop carries itself."""
-        if _STEP in n.annotations:
-            self.max_step = int(n.annotations[_STEP])
-        if _EXPLICIT in n.annotations:
-            self.explicit = bool(int(n.annotations[_EXPLICIT]))
+    def _obey(self, pragmas: Mapping[str, Any]) -> None:
+        """The pragmas around a loop, and those that it carries itself."""
+        self.max_step = int(pragmas.get(_STEP, self.max_step))
+        self.explicit = bool(int(pragmas.get(_EXPLICIT, self.explicit)))
 
     def _may_be_written(self, n: s.For, extent: int | None) -> bool:
         lines = max(self.lines, 1) * (extent or 0)

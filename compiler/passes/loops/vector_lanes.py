@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
@@ -20,6 +20,7 @@ class NotVectorizable(Exception):
     """The loop must stay a loop."""
 
 
+@dataclass(eq=False)
 class Lanes:
     """Rewrites a body for ``lanes`` consecutive values of ``var``, from ``base`` on.
 
@@ -28,26 +29,18 @@ class Lanes:
     and 64 bits.
     """
 
-    def __init__(
-        self,
-        var: e.Var,
-        base: e.PrimExpr,
-        lanes: int,
-        analyzer: Analyzer,
-        trusted: e.PrimExpr | None = None,
-        masked_loads: bool = False,
-    ) -> None:
-        self.var = var
-        self.base = base
-        self.lanes = lanes
-        self.mask: e.PrimExpr | None = None
-        self.analyzer = analyzer
-        self.trusted = trusted
-        self.masked_loads = masked_loads
-        self.some_lane = True  # whether the mask surely holds for one of the lanes
-        self.lets: dict[e.Var, e.Var] = {}  # variables that differ from lane to lane -> vectors
-        # node's id -> the node, which keeps the id its own, and whether it differs
-        self._known: dict[int, tuple[e.PrimExpr, bool]] = {}
+    var: e.Var
+    base: e.PrimExpr
+    lanes: int
+    analyzer: Analyzer
+    trusted: e.PrimExpr | None = None
+    masked_loads: bool = False
+    mask: e.PrimExpr | None = None
+    some_lane: bool = True  # whether the mask surely holds for one of the lanes
+    # variables that differ from lane to lane -> vectors
+    lets: dict[e.Var, e.Var] = field(default_factory=dict)
+    # node's id -> the node, which keeps the id its own, and whether it differs
+    _known: dict[int, tuple[e.PrimExpr, bool]] = field(default_factory=dict)
 
     # statements
 
@@ -148,8 +141,8 @@ class Lanes:
         """An index for all lanes: a ramp where the step between lanes is a number."""
         form = self.analyzer.affine(n)
         rest = form.without(self.var)
-        if not any(self._depends(atom) for atom, _ in rest.terms.values()):
-            step = form.terms[self.var][1] if self.var in form.terms else 0
+        if not any(map(self._depends, rest.atoms)):
+            step = form.coefficient(self.var)
             start = rest.plus(self.analyzer.affine(self.base), step).to_expr(n.dtype)
             kind = dt.vector(start.dtype, self.lanes)
             if step == 0:
@@ -223,11 +216,11 @@ class Lanes:
             b = e.Select(self.mask, b, one, b.dtype)
         return type(n)(a, b, self._of_type(n))
 
-    def _cast(self, n: e.Cast) -> e.PrimExpr:
-        return e.Cast(self._of_type(n), self._all_lanes(n.value))
-
-    def _not(self, n: e.Not) -> e.PrimExpr:
-        return e.Not(self._all_lanes(n.a), dt.vector("bool", self.lanes))
+    def _each(self, n: e.PrimExpr) -> e.PrimExpr:
+        """An operation on all lanes of its operands."""
+        operands, make = TABLE[type(n)]
+        out = make(n, tuple(map(self._all_lanes, operands(n))))
+        return replace(out, dtype=self._of_type(n))
 
     def _select(self, n: e.Select) -> e.PrimExpr:
         return self._choose(*map(self.value, (n.condition, n.true_value, n.false_value)))
@@ -239,9 +232,7 @@ class Lanes:
         return e.Let(var, value, body, body.dtype)
 
     def _call(self, n: e.Call) -> e.PrimExpr:
-        if n.op == "if_then_else":
-            return self._if_then_else(n)
-        return e.Call(self._of_type(n), n.op, tuple(map(self._all_lanes, n.args)))
+        return self._if_then_else(n) if n.op == "if_then_else" else self._each(n)
 
     def _blended(self, n: e.BufferLoad) -> e.PrimExpr | None:
         """A load at ``rest + min(a, c)``, ``a`` growing by 1 from lane to lane; None for others.
@@ -275,9 +266,7 @@ class Lanes:
         """The first lane of an index that grows by 1 from lane to lane; None for others."""
         form = self.analyzer.affine(n)
         start = form.without(self.var)
-        if self.var not in form.terms or form.terms[self.var][1] != 1:
-            return None
-        if any(self._depends(x) for x, _ in start.terms.values()):
+        if form.coefficient(self.var) != 1 or any(map(self._depends, start.atoms)):
             return None
         return start.plus(self.analyzer.affine(self.base), 1)
 
@@ -358,8 +347,8 @@ _VALUES: dict[type, Callable[[Lanes, Any], e.PrimExpr]] = {
     **dict.fromkeys((*e.ARITHMETIC, *e.COMPARISONS), Lanes._binary),
     e.And: Lanes._logical,
     e.Or: Lanes._logical,
-    e.Cast: Lanes._cast,
-    e.Not: Lanes._not,
+    e.Cast: Lanes._each,
+    e.Not: Lanes._each,
     e.Select: Lanes._select,
     e.Let: Lanes._let,
     e.Call: Lanes._call,

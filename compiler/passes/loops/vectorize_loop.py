@@ -13,8 +13,8 @@ serial.
 from __future__ import annotations
 
 from whet.compiler.arith import Analyzer
+from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.passes.loops.vector_lanes import Lanes, NotVectorizable
-from whet.compiler.passes.options import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
@@ -54,47 +54,36 @@ def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
 
 def _vectorize(loop: s.For, target: Target, analyzer: Analyzer) -> s.Stmt:
     """The loop as vectors; a guard that holds for its last lane needs no masks."""
-    assert isinstance(loop.extent, e.IntImm)
     body = loop.body
+    guard = isinstance(body, s.IfThenElse) and body.likely and body.else_case is None
+    tests = conjuncts(body.condition) if guard else []  # type: ignore[attr-defined]
+    own = [c for c in tests if loop.var in variables(c)]
     try:
-        whole = _holds_for_all(loop, body, analyzer)
-        if whole is not None:
-            assert isinstance(body, s.IfThenElse)
-            tests = conjuncts(body.condition)
-            outside = [c for c in tests if loop.var not in variables(c)]
-            lanes = ops.all_of(*[c for c in tests if loop.var in variables(c)])
-            guarded = s.IfThenElse(lanes, body.then_case, None, likely=True)
-            plain = _chunks(loop, body.then_case, target, analyzer)
-            masked = _chunks(loop, guarded, target, analyzer, trusted=lanes)
-            # where not even the first lane runs, what all lanes share must not be read either
-            first = substitute(lanes, {loop.var: loop.min})
-            masked = _own(s.IfThenElse(first, masked, None, likely=True))
-            out = s.IfThenElse(whole, plain, masked, likely=True)
-            return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
-        return _chunks(loop, body, target, analyzer)
+        if not own or not all(_ends_once(c, loop.var, analyzer) for c in own):
+            return _chunks(loop, body, target, analyzer)
+        assert isinstance(body, s.IfThenElse)
+        outside = [c for c in tests if loop.var not in variables(c)]
+        lanes = ops.all_of(*own)
+        guarded = s.IfThenElse(lanes, body.then_case, None, likely=True)
+        plain = _chunks(loop, body.then_case, target, analyzer)
+        masked = _chunks(loop, guarded, target, analyzer, trusted=lanes)
+        # where not even the first lane runs, what all lanes share must not be read either
+        first = substitute(lanes, {loop.var: loop.min})
+        masked = _own(s.IfThenElse(first, masked, None, likely=True))
+        end = loop.min + loop.extent - 1
+        whole = ops.all_of(*[substitute(c, {loop.var: end}) for c in own])
+        out = s.IfThenElse(whole, plain, masked, likely=True)
+        return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
     except NotVectorizable:
         return changed(loop, kind=s.SERIAL)
 
 
-def _holds_for_all(loop: s.For, body: s.Stmt, analyzer: Analyzer) -> e.PrimExpr | None:
-    """A scalar condition under which a guard holds for all lanes: that of the last, as it grows."""
-    if not isinstance(body, s.IfThenElse) or not body.likely or body.else_case is not None:
-        return None
-    conditions = [c for c in conjuncts(body.condition) if loop.var in variables(c)]
-    if not conditions:
-        return None
-    for c in conditions:
-        if not isinstance(c, (e.LT, e.LE)):
-            return None
-        d = analyzer.affine(c.a) - analyzer.affine(c.b)
-        term = d.terms.get(loop.var)
-        rest = d.without(loop.var)
-        if term is None or term[1] < 0:
-            return None
-        if any(loop.var in variables(atom) for atom, _ in rest.terms.values()):
-            return None
-    end = loop.min + loop.extent - 1
-    return ops.all_of(*[substitute(c, {loop.var: end}) for c in conditions])
+def _ends_once(c: e.PrimExpr, var: e.Var, analyzer: Analyzer) -> bool:
+    """True for a condition that holds for all lanes if it holds for the last one."""
+    d = analyzer.inequality(c) if isinstance(c, (e.LT, e.LE)) else None
+    if d is None:
+        return False
+    return d.coefficient(var) > 0 and not d.without(var).mentions({var})
 
 
 def _chunks(

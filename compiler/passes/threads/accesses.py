@@ -79,12 +79,9 @@ class Digits:
 
     def reach(self) -> int | None:
         """The largest sum of the digits, None where it is not known."""
-        total = 0
-        for factor, count, _ in self.digits:
-            if count is None:
-                return None
-            total += factor * (count - 1)
-        return total
+        if any(count is None for _, count, _ in self.digits):
+            return None
+        return sum(factor * (count - 1) for factor, count, _ in self.digits if count is not None)
 
 
 class Accesses:
@@ -101,7 +98,7 @@ class Accesses:
         self.half: e.Var | None = None
         self._met: dict[tuple[int, int], bool] = {}
         self._kept: list[Access] = []
-        self._spans: dict[int, tuple[Buffer, int, int]] = {}  # id -> the buffer, first byte, end
+        self._spans: dict[Buffer, tuple[int, int]] = {}  # first byte, end
         # the memory that the kernel stores to
         self.written = {n.buffer.data for n in nodes_of(body, s.BufferStore)}
 
@@ -112,10 +109,9 @@ class Accesses:
             if "threadIdx" in n.node.name and count != 1:
                 self.block[n.node] = count
             self.analyzer.bind_loop(n.node, e.IntImm("int32", 0), n.value)
-        elif (
-            isinstance(n, s.AttrStmt) and n.key == s.SHARED_OFFSET and isinstance(n.value, e.IntImm)
-        ):
-            if _size(n.node) is not None:  # others stand behind all buffers of constant size
+        elif isinstance(n, s.AttrStmt) and n.key == s.SHARED_OFFSET:
+            # others stand behind all buffers of constant size
+            if isinstance(n.value, e.IntImm) and _size(n.node) is not None:
                 self.offsets[n.node.data] = n.value.value
         elif isinstance(n, s.AttrStmt) and n.key == SECOND_HALF:
             assert isinstance(n.value, e.Var)
@@ -123,8 +119,7 @@ class Accesses:
         elif isinstance(n, s.For):
             self.analyzer.bind_loop(n.var, n.min, n.extent)
             if isinstance(n.min, e.IntImm):
-                steps = e.int_value(n.extent)
-                self.loops[n.var] = n.min.value, steps
+                self.loops[n.var] = n.min.value, e.int_value(n.extent)
             else:
                 self.varying.add(n.var)
         elif isinstance(n, s.LetStmt):
@@ -205,16 +200,15 @@ class Accesses:
         """True if two shared buffers have bytes in common."""
         if a.data not in self.offsets or b.data not in self.offsets:
             return False
-        _, first, first_end = self._span(a)
-        _, second, second_end = self._span(b)
+        (first, first_end), (second, second_end) = self._span(a), self._span(b)
         return first < second_end and second < first_end
 
-    def _span(self, b: Buffer) -> tuple[Buffer, int, int]:
+    def _span(self, b: Buffer) -> tuple[int, int]:
         """Where in the arena a shared buffer is; unrolled kernels ask for each pair of accesses."""
-        if id(b) not in self._spans:
+        if b not in self._spans:
             begin = self.offsets[b.data]
-            self._spans[id(b)] = b, begin, begin + (_size(b) or 0)
-        return self._spans[id(b)]
+            self._spans[b] = begin, begin + (_size(b) or 0)
+        return self._spans[b]
 
     def _one_thread(
         self, a: Digits | None, b: Digits | None, alone: frozenset[tuple[e.Var, int]]

@@ -15,7 +15,7 @@ import numpy as np
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.radix import is_mixed_radix
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import variables
+from whet.compiler.tir.visit.rewrite import parts_of, variables
 
 # So many steps of threads and loops are looked at; of more, the first ones of the longest.
 _MOST = 1 << 16
@@ -27,7 +27,8 @@ OPERATIONS: dict[type, Any] = {
     e.Add: np.add, e.Sub: np.subtract, e.Mul: np.multiply, e.FloorDiv: np.floor_divide,
     e.FloorMod: np.remainder, e.Min: np.minimum, e.Max: np.maximum, e.EQ: np.equal,
     e.NE: np.not_equal, e.LT: np.less, e.LE: np.less_equal, e.GT: np.greater,
-    e.GE: np.greater_equal, e.And: np.logical_and, e.Or: np.logical_or,
+    e.GE: np.greater_equal, e.And: np.logical_and, e.Or: np.logical_or, e.Not: np.logical_not,
+    e.Cast: np.asarray,
 }  # fmt: skip
 
 
@@ -97,15 +98,11 @@ def _value(n: e.PrimExpr, values: Mapping[e.Var, np.ndarray]) -> np.ndarray:
         return np.asarray(n.value)
     if isinstance(n, e.Var):
         return values[n]
-    if isinstance(n, e.Cast):
-        return _value(n.value, values)
-    if isinstance(n, e.Not):
-        return np.logical_not(_value(n.a, values))
     operation = OPERATIONS.get(type(n))
     if operation is None:
         raise _Unknown
     with np.errstate(divide="ignore"):
-        return operation(_value(n.a, values), _value(n.b, values))  # type: ignore[attr-defined]
+        return operation(*(_value(p, values) for p in parts_of(n)))
 
 
 def _several(places: list[np.ndarray], thread: np.ndarray) -> bool:

@@ -147,9 +147,9 @@ class _Unifier(Rewriter):
         self.text = Printer().expr
         self.values: dict[e.Var, e.PrimExpr] = {}
         self.active: list[str] = []  # tags of the loops around, outermost first
-        self.depth: dict[int, int] = {}  # local buffer -> how many loops stood around it
+        self.depth: dict[Buffer, int] = {}  # local buffer -> how many loops stood around it
         #: variable or local buffer -> the variables and the buffers that its value is made of
-        self.origin: dict[e.Var | int, set[e.Var | int]] = {}
+        self.origin: dict[e.Var | Buffer, set[e.Var | Buffer]] = {}
         self.spans: dict[e.Var, int | None] = {}  # threads and loops -> how many, where known
         self.chosen: set[e.Var] = set()  # threads of which one was chosen: `if threadIdx.x == 0`
         self.conditions: list[e.PrimExpr] = []  # what holds at the statement at hand
@@ -157,8 +157,7 @@ class _Unifier(Rewriter):
         self.by_one: ByOne = {}
         super().__init__(
             {
-                e.Var: self._var,
-                e.SizeVar: self._var,
+                **dict.fromkeys((e.Var, e.SizeVar), lambda v: self.values.get(v, v)),
                 s.For: self._loop,
                 s.Allocate: self._allocate,
                 s.BufferStore: self._store,
@@ -166,9 +165,6 @@ class _Unifier(Rewriter):
                 s.IfThenElse: self._if,
             }
         )
-
-    def _var(self, v: e.Var) -> e.PrimExpr:
-        return self.values.get(v, v)
 
     def _loop(self, n: s.For) -> s.Stmt:
         if not is_thread_loop(n):
@@ -218,7 +214,7 @@ class _Unifier(Rewriter):
             new = replace(b, storage_scope="local" if inside else "shared")
             return self._allocate(s.Allocate(new, replace_buffers(n.body, {b: new})))
         if b.storage_scope == "local":
-            self.depth[id(b)] = len(self.active)
+            self.depth[b] = len(self.active)
         body = self(n.body)
         chosen = None if b.storage_scope != "local" else region_of_one(b, n.body, body, self.by_one)
         if chosen is not None:
@@ -232,14 +228,14 @@ class _Unifier(Rewriter):
         if n.buffer.storage_scope == "local":
             self._check_local(n)
             out = self.children(n)
-            self.origin.setdefault(id(n.buffer), set()).update(self._sources(out.value))
+            self.origin.setdefault(n.buffer, set()).update(self._sources(out.value))
             return out
         new = self.children(n)
         self._check_shared(n, new)
         return self._by_one_thread(new)
 
     def _check_local(self, n: s.BufferStore) -> None:
-        depth = self.depth.get(id(n.buffer), 0)
+        depth = self.depth.get(n.buffer, 0)
         if depth < len(self.active):
             tag = self.active[-1]
             raise LowerError(
@@ -254,19 +250,18 @@ class _Unifier(Rewriter):
         at = set().union(*(variables(i) for i in new.indices)) if new.indices else set()
         for tag in self._sharing(new.buffer, dict.fromkeys(self.active)):
             thread = self.threads.variables[tag]
-            if thread in at or thread in self.chosen or self._single(tag):
-                continue
-            if self._sources(new.value) & {thread, id(new.buffer)}:
+            own = thread in at or thread in self.chosen
+            if not own and self._sources(new.value) & {thread, new.buffer}:
                 raise _no_order(
                     f"a kernel in which all threads of {tag} write one element of {old.buffer.name}"
                 )
-        if id(new.buffer) in self._sources(new.value) and len(new.indices) == 1:
+        if new.buffer in self._sources(new.value) and len(new.indices) == 1:
             self._check_overlap(new)
 
     def _check_overlap(self, n: s.BufferStore) -> None:
         """Refuse threads whose sums have elements in common."""
         tags = self._sharing(n.buffer, dict.fromkeys(self.active))
-        threads = {self.threads.variables[t] for t in tags if not self._single(t)} - self.chosen
+        threads = {self.threads.variables[t] for t in tags} - self.chosen
         index = n.indices[0].base if isinstance(n.indices[0], e.Ramp) else n.indices[0]
         derived = [v for v in self.origin if isinstance(v, e.Var)]
         shared = [self.threads.variables[t] for t in self.active if t not in tags]
@@ -308,18 +303,16 @@ class _Unifier(Rewriter):
         other = None if n.else_case is None else self._within(negated(condition), n.else_case)
         return changed(n, condition=condition, then_case=then, else_case=other)
 
-    def _sources(self, value: e.PrimExpr) -> set[e.Var | int]:
+    def _sources(self, value: e.PrimExpr) -> set[e.Var | Buffer]:
         """The variables and the buffers that a value is made of, by way of others, too."""
-        keys: set[e.Var | int] = set()
-        for n in nodes_of(value, e.BufferLoad, e.Var):
-            keys.add(n if isinstance(n, e.Var) else id(n.buffer))
+        nodes = nodes_of(value, e.BufferLoad, e.Var)
+        keys = {n if isinstance(n, e.Var) else n.buffer for n in nodes}
         return keys.union(*(self.origin.get(key, ()) for key in keys))
 
     def _by_one_thread(self, store: s.BufferStore) -> s.Stmt:
         """A store outside the loops of some tag happens once: the first thread does it."""
-        missing = [t for t in self.threads.variables if t not in self.active]
-        missing = self._sharing(store.buffer, missing)
-        missing = [t for t in missing if not self._single(t)]
+        outside = [t for t in self.threads.variables if t not in self.active]
+        missing = self._sharing(store.buffer, outside)
         if not missing:
             return store
         tests = [ops.compare(e.EQ, self.threads.variables[t], 0) for t in missing]
@@ -328,15 +321,12 @@ class _Unifier(Rewriter):
         return out
 
     def _sharing(self, buffer: Buffer, tags: Iterable[str]) -> list[str]:
-        """The tags whose threads see the same ``buffer``: a block has shared memory."""
-        if buffer.storage_scope == "warp":
-            return [t for t in tags if t == "threadIdx.x"]
-        if not buffer.storage_scope.startswith("shared"):
-            return list(tags)
-        return [t for t in tags if t.startswith("threadIdx")]
-
-    def _single(self, tag: str) -> bool:
-        return e.is_int(self.threads.extents[tag], 1)
+        """The tags, of several threads, that see the same ``buffer``: a block has shared memory."""
+        alike = ""
+        if buffer.storage_scope.startswith(("shared", "warp")):
+            alike = "threadIdx.x" if buffer.storage_scope == "warp" else "threadIdx"
+        several = (t for t in tags if not e.is_int(self.threads.extents[t], 1))
+        return [t for t in several if t.startswith(alike)]
 
 
 def check_reductions(body: s.Stmt) -> None:

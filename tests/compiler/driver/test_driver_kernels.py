@@ -7,7 +7,7 @@ from whet.compiler import te, tir
 from whet.compiler.driver import build, lower
 from whet.compiler.emulator import EmulatorError, emulator_options
 from whet.compiler.errors import LowerError
-from whet.compiler.passes.build_passes import run_build_passes
+from whet.compiler.passes import run_build_passes
 from whet.compiler.passes.gpu.split_host_device import split_host_device, split_module
 from whet.compiler.runtime.arrays import nd
 from whet.compiler.target import Target

@@ -11,7 +11,7 @@ from whet.compiler.abi.artifact import Artifact
 from whet.compiler.codegen.llvm.generate import generate as generate_llvm
 from whet.compiler.driver import build, compile_module, lower
 from whet.compiler.errors import ArtifactError, CodegenError, LowerError, TargetError
-from whet.compiler.passes.build_passes import BUILD_PASSES
+from whet.compiler.passes import BUILD_PASSES
 from whet.compiler.target import KINDS, Target, TargetKind
 from whet.compiler.te.primitives.auto_bind import AutoBindWarning
 

@@ -6,7 +6,7 @@ import pytest
 
 from whet.compiler import te
 from whet.compiler.driver import lower
-from whet.compiler.passes.build_passes import run_build_passes
+from whet.compiler.passes import run_build_passes
 from whet.compiler.passes.context import PassContext
 from whet.compiler.target import Target
 from whet.compiler.tir.function import IRModule

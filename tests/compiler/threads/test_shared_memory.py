@@ -10,7 +10,7 @@ from whet.compiler import te, tir
 from whet.compiler.driver import build, lower
 from whet.compiler.driver.compile import compile_module
 from whet.compiler.errors import LowerError, PrunedError
-from whet.compiler.passes.build_passes import run_build_passes
+from whet.compiler.passes import run_build_passes
 from whet.compiler.passes.gpu.plan_shared_memory import plan_shared_memory
 from whet.compiler.passes.gpu.thread_sync import thread_sync
 from whet.compiler.passes.gpu.verify_gpu_code import MOST_STATEMENTS
@@ -311,13 +311,13 @@ def test_too_much_local_memory_is_pruned():
 
 
 def test_the_passes_of_a_build_are_the_list():
-    from whet.compiler.passes.build_passes import BUILD_PASSES
+    from whet.compiler.passes import BUILD_PASSES
 
     with TARGET:
         mod = lower(*tiled(2, 128), name="f")
     done = run_build_passes(IRModule(dict(mod.functions)), TARGET)
     assert list(done.functions) == ["f", "f_kernel0"]
-    names = [name for name, _ in BUILD_PASSES["cuda"]]
+    names = [name for name, *_ in BUILD_PASSES["cuda"]]
     order = ["SplitHostDevice", "InjectDoubleBuffer", "LowerThreadAllreduce",
              "MergeDynamicSharedMemoryAllocations", "ThreadSync", "VerifyGPUCode"]  # fmt: skip
     assert [n for n in names if n in order] == order

@@ -240,7 +240,7 @@ def test_names_of_pragmas_have_values():
 @pytest.fixture
 def own_rules(monkeypatch):
     monkeypatch.setattr(intrinsics, "LOWERINGS", rules := dict(intrinsics.LOWERINGS))
-    for module in ("passes.build_passes", "passes.lower_intrin"):
+    for module in ("passes.pipeline", "passes.lower_intrin"):
         monkeypatch.setattr(f"whet.compiler.{module}.LOWERINGS", rules)
 
 

@@ -39,13 +39,9 @@ class FactsRewriter(Rewriter):
     def in_range(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> bool:
         """True for an access of one element that is surely inside its buffer."""
         return all(
-            self.not_below(i) and self.not_above(i, d) for i, d in zip(indices, buffer.shape)
+            self.not_below(i) and self.analyzer.less(i, d) for i, d in zip(indices, buffer.shape)
         )
 
     def not_below(self, index: e.PrimExpr) -> bool:
         """True where surely ``0 <= index``."""
         return self.analyzer.at_most_zero(self.analyzer.affine(index).scaled(-1))
-
-    def not_above(self, index: e.PrimExpr, extent: e.PrimExpr) -> bool:
-        """True where surely ``index < extent``."""
-        return self.analyzer.less(index, extent)
