@@ -8,7 +8,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
+from whet.compiler.tir.visit.rewrite import LEAVES
 
 #: what a buffer must exceed for its memory to be worth sharing: less is on the stack
 LARGE_BYTES = 64 * 1024
@@ -41,7 +41,6 @@ def features_of(func: PrimFunc) -> Features:
     """The features of a function."""
     found = Features()
     nodes = found.nodes
-    table, leaves = TABLE, LEAVES
     stack: list = [func.body]
     seen: set[int] = set()  # expressions may share parts
     while stack:
@@ -60,8 +59,8 @@ def features_of(func: PrimFunc) -> Features:
             found.keys.add(n.key)
         elif kind is s.Allocate and allocated_bytes(n) > LARGE_BYTES:
             found.large += 1
-        for p in table[kind][0](n):
-            if type(p) not in leaves and id(p) not in seen:
+        for p in n.parts:
+            if type(p) not in LEAVES and id(p) not in seen:
                 seen.add(id(p))
                 stack.append(p)
     return found

@@ -19,11 +19,15 @@ class Node:
         infer: completes a node whose fields were given by hand: values become expressions, a
             missing dtype is inferred. The rules are in :mod:`tir.ops.infer_dtype`.
         text: the node as the printer shows it.
+        parts: the children in order, by the table of :mod:`tir.visit.rewrite`.
+        with_parts: the same node with other children, by this table, too.
     """
 
     __slots__ = ()
     infer: ClassVar[Callable[..., None]]
     text: ClassVar[Callable[..., str]]
+    parts: ClassVar[tuple[Any, ...]]
+    with_parts: ClassVar[Callable[..., Any]]
 
     def same_as(self, other: Any) -> bool:
         """True for the same object."""

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from whet.compiler.te.lang.tensor import ComputeOp, Tensor, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Node
 

@@ -15,7 +15,6 @@ from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
 from whet.search_spaces.graph.identity import identity_of
 
 # Calls that compute a value of their arguments and nothing else; code elsewhere is never named.
@@ -129,10 +128,10 @@ class _Writer:
     def _needs(self, n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
         if type(n) is e.Reduce:
             c = n.combiner
-            return (*TABLE[e.Reduce][0](n), *c.lhs, *c.rhs, *c.result, *c.identity)
+            return (*n.parts, *c.lhs, *c.rhs, *c.result, *c.identity)
         if type(n) is e.Let:
             return (n.var, n.value, n.body)
-        return TABLE[type(n)][0](n)
+        return n.parts
 
     def _add(self, n: Any, row: list[Any]) -> int:
         if len(self.nodes) >= _MOST:
@@ -151,7 +150,7 @@ class _Writer:
             word, write = _ROWS[kind]
             return [word, n.dtype, *write(self, n)]
         if kind in _PLAIN:
-            return [kind.__name__, n.dtype, *self._places(TABLE[kind][0](n))]
+            return [kind.__name__, n.dtype, *self._places(n.parts)]
         raise Unstorable
 
     def _read(self, n: e.ProducerLoad) -> list[Any]:

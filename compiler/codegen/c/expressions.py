@@ -35,7 +35,6 @@ from whet.compiler.codegen.c.sharing import shared_nodes
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
 
 _LEVEL = {e.Add: ADD, e.Sub: ADD, e.Mul: MUL, e.Div: MUL}
 
@@ -366,4 +365,4 @@ class Expressions:
 
 def _picks(n: Any) -> bool:
     """True if lanes are picked by number somewhere."""
-    return isinstance(n, e.Shuffle) or any(_picks(p) for p in TABLE[type(n)][0](n))
+    return isinstance(n, e.Shuffle) or any(_picks(p) for p in n.parts)

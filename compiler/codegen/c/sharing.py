@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
 
 # a tree of more nodes than this, counted as often as they occur, gets names for what it shares
 SHARED_FROM = 300
@@ -23,7 +22,7 @@ def shared_nodes(n: Any) -> dict[int, int]:
     seen: dict[int, int] = {}
 
     def walk(x: Any) -> int:
-        parts = tuple(walk(p) for p in TABLE[type(x)][0](x))
+        parts = tuple(walk(p) for p in x.parts)
         number = numbers.setdefault((*_identity(x), *parts), len(numbers))
         if number == len(sizes):
             sizes.append(1 + sum(sizes[p] for p in parts))
@@ -39,7 +38,7 @@ def shared_nodes(n: Any) -> dict[int, int]:
 
 def _size(n: Any) -> int:
     """The number of nodes of a tree."""
-    return 1 + sum(_size(p) for p in TABLE[type(n)][0](n))
+    return 1 + sum(_size(p) for p in n.parts)
 
 
 def _identity(n: Any) -> tuple:

@@ -20,7 +20,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.visit.rewrite import TABLE, post_order_visit
+from whet.compiler.tir.visit.rewrite import post_order_visit
 
 # A buffer of at most so many bytes lives on the stack.
 STACK_BYTES = 64 * 1024
@@ -244,15 +244,13 @@ def overlaps(n: s.BufferStore) -> bool:
             same = x.buffer is n.buffer and [structural_key(i) for i in x.indices] == at
             if not same:
                 return True
-        return any(other(p) for p in TABLE[type(x)][0](x))
+        return any(other(p) for p in x.parts)
 
     return other(n.value)
 
 
 def _reads(n: Any) -> bool:
-    return isinstance(n, (e.BufferLoad, e.Call, e.Let)) or any(
-        _reads(p) for p in TABLE[type(n)][0](n)
-    )
+    return isinstance(n, (e.BufferLoad, e.Call, e.Let)) or any(_reads(p) for p in n.parts)
 
 
 def shape_text(buffer: Buffer) -> str:

@@ -33,7 +33,6 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE
 
 _WORD = 4  # bytes
 
@@ -174,7 +173,7 @@ class VectorStores:
         if isinstance(n, e.Broadcast):
             self._hold_scalar(n)
             return
-        parts = TABLE[type(n)][0](n)
+        parts = n.parts
         if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
             if any(True for x in parts[1:] for _ in vector_loads(x)) and self._hold_choice(n):
                 return
@@ -235,7 +234,7 @@ class VectorStores:
 
     def _hold_choice(self, n: e.Select | e.Call) -> bool:
         """Write one of two vectors; False where the lanes may choose differently."""
-        condition, yes, no = TABLE[type(n)][0](n)
+        condition, yes, no = n.parts
         test, lanes = self._condition(condition), dt.lanes(n.dtype)
         if isinstance(test, bool) or lanes & (lanes - 1):
             return False
@@ -328,7 +327,7 @@ def _parts(n: s.BufferStore) -> list[e.PrimExpr]:
 def _loads(n: e.PrimExpr) -> Iterator[e.BufferLoad]:
     if isinstance(n, e.BufferLoad):
         yield n
-    for x in TABLE[type(n)][0](n):
+    for x in n.parts:
         yield from _loads(x)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.visit.rewrite import TABLE, post_order_visit
+from whet.compiler.tir.visit.rewrite import post_order_visit
 
 ADDRESS_OPS = ("address_of", "tvm_access_ptr")
 _HOLDERS = (
@@ -47,7 +47,7 @@ class Written:
         if known is not None:
             return known[1]
         found: dict[int, Buffer] = {}
-        for part in TABLE[type(n)][0](n):
+        for part in n.parts:
             if isinstance(part, s.Stmt):
                 found.update(self._of(part))
             else:

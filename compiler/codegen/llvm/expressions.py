@@ -14,7 +14,6 @@ from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops.ops import FOLD
-from whet.compiler.tir.visit.rewrite import TABLE
 
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 _EFFECTS = ("call_packed", "call_extern")
@@ -232,4 +231,4 @@ class Expressions(Arithmetic):
 def _may_trap(n: e.PrimExpr) -> bool:
     if isinstance(n, e.BufferLoad) or (isinstance(n, e.Call) and n.op in _EFFECTS):
         return True
-    return any(_may_trap(p) for p in TABLE[type(n)][0](n))
+    return any(_may_trap(p) for p in n.parts)

@@ -26,7 +26,7 @@ from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, keep, nodes_of, parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of, statements_of
 
 _TAGS = ("vthread", "cthread")
 # as many copies of a statement as TVM makes before it writes a loop
@@ -64,17 +64,17 @@ class _Touched:
             before = len(self.variables) + len(self.buffers)
             self._statement(loop.body, False)
 
-    def depends(self, n: object) -> bool:
+    def depends(self, n: Any) -> bool:
         """True for an expression that depends on the virtual thread."""
         if isinstance(n, e.Var):
             return n in self.variables
         if isinstance(n, (e.BufferLoad, e.BufferView)) and n.buffer in self.buffers:
             return True
-        return any(self.depends(p) for p in parts_of(n))
+        return any(self.depends(p) for p in n.parts)
 
     def _statement(self, n: s.Stmt, around: bool) -> None:
         """Look at a statement that runs under something that depends on the thread, or not."""
-        own = [p for p in parts_of(n) if not isinstance(p, s.Stmt)]
+        own = [p for p in n.parts if not isinstance(p, s.Stmt)]
         here = around or any(self.depends(p) for p in own)
         if isinstance(n, s.BufferStore) and here and n.buffer in self.inside:
             self.buffers.add(n.buffer)
@@ -99,7 +99,7 @@ class _Injector:
 
         How often it has to run then depends on where its first value is set.
         """
-        parts = parts_of(n)
+        parts = n.parts
         here = around or any(self.touched.depends(p) for p in parts if not isinstance(p, s.Stmt))
         if isinstance(n, s.BufferStore):
             outside = n.buffer not in self.touched.inside
@@ -113,12 +113,12 @@ class _Injector:
             return s.seq(*[self.visit(x) for x in n.seq])
         if isinstance(n, s.Allocate):
             return self._allocate(n)
-        parts = parts_of(n)
+        parts = n.parts
         if self._separate(n, parts):
             return self._around(n)
         if any(isinstance(p, s.Stmt) for p in parts):
             new = tuple(self.visit(p) if isinstance(p, s.Stmt) else p for p in parts)
-            return self._about(TABLE[type(n)][1](n, new))
+            return self._about(n.with_parts(new))
         return n
 
     def _about(self, n: s.Stmt) -> s.Stmt:

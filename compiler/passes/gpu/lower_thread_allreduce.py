@@ -47,7 +47,7 @@ from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import BufferRewriter
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, parts_of, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, variables
 
 _WARP = 32
 _ZERO = ops.const(0)
@@ -320,7 +320,7 @@ class _Uses:
         return self._all_alone(n, leads)
 
     def _all_alone(self, n: Any, leads: bool) -> bool:
-        return all(self.alone(x, leads) for x in parts_of(n))
+        return all(self.alone(x, leads) for x in n.parts)
 
     def _is_own(self, n: e.BufferView | e.BufferLoad | s.BufferStore, leads: bool) -> bool:
         """True for an access to the thread's own part, or to the result by one who may."""

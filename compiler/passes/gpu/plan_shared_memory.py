@@ -36,7 +36,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, statements_of
 
 _ALIGNMENT = 16  # bytes of the widest access
 # Sharing saves memory and may cost a barrier: less than this is not worth one.
@@ -125,7 +125,7 @@ class _Lives:
 
     def _own(self, n: s.Stmt) -> set[e.Var]:
         used: set[e.Var] = set()
-        stack = [n, *(x for x in parts_of(n) if not isinstance(x, s.Stmt))]
+        stack = [n, *(x for x in n.parts if not isinstance(x, s.Stmt))]
         while stack:
             x = stack.pop()
             if isinstance(x, (e.BufferLoad, s.BufferStore, e.BufferView)):
@@ -133,7 +133,7 @@ class _Lives:
             if isinstance(x, e.Var) and x.dtype == "handle":
                 used.add(x)
             if not isinstance(x, s.Stmt):
-                stack.extend(parts_of(x))
+                stack.extend(x.parts)
         used &= self.held.keys()
         self.now += 1
         for data in used:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds.threads import ancestors, leaf_index, shared_loops
 from whet.compiler.te.lang.relations import INLINE
-from whet.compiler.te.lang.tensor import ExternOp, nodes
+from whet.compiler.te.lang.tensor import ExternOp
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import nodes
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule

@@ -10,10 +10,11 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.axes import index_type, integer
 from whet.compiler.te.lang.tag import chosen_tag
-from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import nodes
 
 
 def dimensions(shape: Any, request: str) -> tuple[e.PrimExpr, ...]:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import ScheduleError
-from whet.compiler.te.lang.tensor import nodes
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.tracing.traced import TracedInt, shown, whole
+from whet.compiler.tir.visit.rewrite import nodes
 
 
 def as_size(value: Any, name: str, request: str, loops: Callable[[], str]) -> e.PrimExpr:

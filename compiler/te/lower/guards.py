@@ -9,7 +9,7 @@ from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import IfThenElse, Stmt
-from whet.compiler.tir.visit.rewrite import TABLE, substitute, variables
+from whet.compiler.tir.visit.rewrite import substitute, variables
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
@@ -135,7 +135,7 @@ class Guards:
                         kinds.add("region")
                     if kept[k] != "region" and not self._in_range(substitute(i, values), d):
                         kinds.add("unsafe")
-            for part in TABLE[type(n)][0](n):
+            for part in n.parts:
                 visit(part, seen)
 
         parts = {n.producer.op: self._kept(read) for read, n in self.bounds.reads(stage)}

@@ -15,12 +15,12 @@ from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds import inference, ragged, threads
 from whet.compiler.te.bounds.extents import AffineSizes, Guards, pass_down, pass_up
 from whet.compiler.te.lang.relations import AT, INLINE
-from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
 from whet.compiler.te.lower.inlining import Inlining
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import THREAD_BINDING, UNROLLED, VECTORIZED
-from whet.compiler.tir.visit.rewrite import substitute, variables
+from whet.compiler.tir.visit.rewrite import nodes, substitute, variables
 from whet.compiler.tir.visit.sharing import bind_shared
 
 if TYPE_CHECKING:

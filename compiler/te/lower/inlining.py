@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.te.lang.relations import INLINE
-from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import Rewriter, substitute
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes, substitute
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.compute import groups
-from whet.compiler.te.lang.tensor import nodes
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
-from whet.compiler.tir.visit.rewrite import substitute
+from whet.compiler.tir.visit.rewrite import nodes, substitute
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage

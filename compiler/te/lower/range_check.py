@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.relations import ROOT
-from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import nodes
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -131,7 +131,7 @@ def _check(op: ComputeOp) -> None:
         if isinstance(n, e.ProducerLoad):
             for d, (index, extent) in enumerate(zip(n.indices, n.producer.shape)):
                 _check_index(op, n, d, analyzer, axes, index, extent)
-        stack.extend(TABLE[type(n)][0](n))
+        stack.extend(n.parts)
 
 
 def _check_index(

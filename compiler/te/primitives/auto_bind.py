@@ -7,7 +7,7 @@ them. Nothing here is clever: it makes a program that runs, and says how it did 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.target import Target
@@ -18,7 +18,7 @@ from whet.compiler.te.lang.relations import AHEAD, AT, ROOT, IterVarAttr
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.visit.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -65,16 +65,10 @@ def _is_computed_alone(stage: Stage) -> bool:
 
 def _is_plain(op: ExternOp) -> bool:
     """True if a statement has neither threads of its own nor calls that the host makes."""
-    plain = True
-
-    def look(n: Any) -> None:
-        nonlocal plain
-        bound = isinstance(n, s.For) and n.kind == s.THREAD_BINDING
-        called = isinstance(n, e.Call) and n.op.removeprefix("tir.") in _HOST_CALLS
-        plain = plain and not bound and not called
-
-    post_order_visit(op.body, look)
-    return plain
+    calls, loops = nodes_of(op.body, e.Call), nodes_of(op.body, s.For)
+    return not any(n.op.removeprefix("tir.") in _HOST_CALLS for n in calls) and not any(
+        n.kind == s.THREAD_BINDING for n in loops
+    )
 
 
 def _bind(stage: Stage, threads: int) -> str:

@@ -17,7 +17,6 @@ from whet.compiler.te.lang.tensor import Operation, Tensor
 from whet.compiler.te.schedule_trace.definitions import Record
 from whet.compiler.te.schedule_trace.steps import ON_SCHEDULE, StageRef, Step
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -207,7 +206,7 @@ class _Writer:
         chosen = isinstance(x, e.Call) and x.op == "if_then_else"
         word = getattr(x, "symbol", None) or _WORDS.get(type(x)) or (chosen and "if_then_else")
         if word:
-            return [word, *[self.value(p, step) for p in TABLE[type(x)][0](x)]]
+            return [word, *[self.value(p, step) for p in x.parts]]
         raise ScheduleError(
             "the trace of a schedule",
             f"a {type(x).__name__} in an argument cannot be written down",

@@ -11,7 +11,7 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.expect import expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import nodes
 
 _COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Min, e.Max)
 
@@ -59,9 +59,9 @@ def _counted(roots: Sequence[e.PrimExpr], values: set[e.Var]) -> int:
     """The number of operations that compute with floats, elements or reduced ``values``."""
     data: set[int] = set()  # nodes that are no mere index arithmetic
     total = 0
-    for n in _parts(roots):
+    for n in nodes(roots, _arithmetic):
         kind = type(n)
-        parts = TABLE[kind][0](n)
+        parts = n.parts
         if kind is e.ProducerLoad or n in values or any(id(p) in data for p in parts):
             data.add(id(n))
         counted = kind in _COUNTED or (kind is e.Call and n.op != "if_then_else")
@@ -70,22 +70,8 @@ def _counted(roots: Sequence[e.PrimExpr], values: set[e.Var]) -> int:
     return total
 
 
-def _parts(roots: Sequence[e.PrimExpr]) -> list[Any]:
-    """Every node once, children first; indices and conditions are no arithmetic of an element."""
-    out: list[Any] = []
-    seen: set[int] = set()
-    stack = [(n, False) for n in roots]
-    while stack:
-        n, ready = stack.pop()
-        if ready:
-            out.append(n)
-        elif id(n) not in seen:
-            seen.add(id(n))
-            stack.append((n, True))
-            parts = TABLE[type(n)][0](n)
-            if type(n) is e.ProducerLoad:
-                parts = ()
-            elif type(n) is e.Call and n.op == "if_then_else":
-                parts = parts[1:]
-            stack.extend((p, False) for p in parts)
-    return out
+def _arithmetic(n: e.PrimExpr) -> tuple[Any, ...]:
+    """The children of a node; indices and conditions are no arithmetic of an element."""
+    if type(n) is e.ProducerLoad:
+        return ()
+    return n.parts[1:] if type(n) is e.Call and n.op == "if_then_else" else n.parts

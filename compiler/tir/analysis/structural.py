@@ -13,7 +13,6 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.expect import EXPRESSIONS, FUNCTIONS, NODES, expect
-from whet.compiler.tir.visit.rewrite import parts_of
 
 # what a node is besides its children, and besides the variables and buffers that it names
 _FIELDS: dict[type, tuple[str, ...]] = {
@@ -130,7 +129,7 @@ class _Encoder:
         head += [_plain(getattr(n, f)) for f in _FIELDS.get(kind, ())]
         if isinstance(n, s.For) and n.annotations:
             head.append(tuple((k, _plain(v)) for k, v in sorted(n.annotations.items())))
-        parts = parts_of(n)
+        parts = n.parts
         if isinstance(n, (s.For, s.LetStmt, e.Let)):
             before = tuple(self.node(p) for p in parts[:-1])  # the variable is not known in these
             return (*head, before, self._define(n.var), self.node(parts[-1]))
@@ -177,7 +176,7 @@ class _Encoder:
         """A parameter's size defines the variables in it."""
         if isinstance(n, e.Var):
             self.numbers.setdefault(n, len(self.numbers))
-        for p in parts_of(n):
+        for p in n.parts:
             self._symbols(p)
 
     def _describe(self, b: Buffer) -> Hashable:

@@ -16,7 +16,7 @@ from whet.compiler.tir.visit import rewrite
 from whet.compiler.tir.visit.buffers import replace_buffers, with_sizes
 from whet.compiler.tir.visit.expect import FUNCTION, NODES, STATEMENTS, expect, expect_function
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, parts_of, variables
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, variables
 
 __all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "renew_defs", "substitute"]
 
@@ -71,7 +71,7 @@ def pre_order_visit(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
 def _down(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
     if fvisit(node) is False:
         return
-    for part in parts_of(node):
+    for part in node.parts:
         _down(part, fvisit)
 
 

@@ -17,7 +17,6 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.dot_product import PACK, word_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
 
 Decider = Callable[[e.PrimExpr], "np.ndarray | None"]
 """The iterations of the unrolled loops in which a condition holds, (iterations,); None where they
@@ -66,9 +65,9 @@ def eliminate_common(root: e.PrimExpr, decide: Decider = lambda condition: None)
         share = 1.0 if new is _ALWAYS else float(new.mean())
         if isinstance(n, e.BufferLoad):
             parts.loads.append((n, share))
-            stack += [(x, new, True) for x in TABLE[type(n)][0](n)]
+            stack += [(x, new, True) for x in n.parts]
         elif in_index:
-            stack += [(x, new, True) for x in TABLE[type(n)][0](n)]
+            stack += [(x, new, True) for x in n.parts]
         elif _is_integer(n):
             parts.integers.append(n)
         else:
@@ -80,7 +79,7 @@ def _inside(
     n: Any, share: float, where: np.ndarray, decide: Decider, subexpressions: Subexpressions
 ) -> list[tuple[Any, np.ndarray, bool]]:
     """An operation's own parts, and where each is computed."""
-    parts = TABLE[type(n)][0](n)
+    parts = n.parts
     if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
         holds = decide(parts[0])
         if holds is not None:
@@ -112,7 +111,7 @@ def _is_integer(n: Any) -> bool:
         part = stack.pop()
         if isinstance(part, e.BufferLoad) or dt.is_float(part.dtype):
             return False
-        stack += TABLE[type(part)][0](part)
+        stack += part.parts
     return True
 
 
@@ -128,7 +127,7 @@ class _Names:
         stack = [root]
         while stack:
             n = stack[-1]
-            parts = TABLE[type(n)][0](n)
+            parts = n.parts
             missing = [x for x in parts if id(x) not in self._of]
             if missing and id(n) not in self._of:
                 stack += missing

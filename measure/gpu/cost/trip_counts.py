@@ -12,7 +12,6 @@ import numpy as np
 from whet.compiler.arith import Analyzer
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import TABLE
 from whet.measure.gpu.cost import warps as w
 from whet.measure.gpu.cost.cse import Decider
 from whet.measure.gpu.cost.integer_cost import BASES, IntegerOp, address, integer_ops
@@ -97,7 +96,7 @@ class TripCounts:
                 continue
             if isinstance(n, e.BufferLoad):
                 sources.add(id(n.buffer.data))
-            stack += TABLE[type(n)][0](n)
+            stack += n.parts
         return frozenset(sources), known
 
     def _share_computed(self, n: e.PrimExpr, loops: tuple[Loop, ...]) -> float:

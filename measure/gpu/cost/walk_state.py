@@ -9,7 +9,6 @@ import numpy as np
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.visit.rewrite import TABLE
 from whet.measure.gpu.cost.traffic import Traffic
 
 
@@ -107,5 +106,5 @@ def effects(root: Any) -> tuple[frozenset[int], bool]:
             value = n.value
             barrier |= isinstance(value, e.Call) and str(value.op).endswith("storage_sync")
         elif isinstance(n, s.Stmt):
-            stack += [p for p in TABLE[type(n)][0](n) if isinstance(p, s.Stmt)]
+            stack += [p for p in n.parts if isinstance(p, s.Stmt)]
     return frozenset(stored), barrier

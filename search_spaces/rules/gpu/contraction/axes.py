@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import Rewriter, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes, variables
 from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.rules.cpu.tiling.spec import constant_extents
 from whet.search_spaces.rules.gpu.contraction.terms import Term, Terms, terms_of
