@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from itertools import accumulate
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.node import Node
+from whet.compiler.tir.node import Node, node_class
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import BufferStore
 
@@ -20,7 +20,7 @@ _ZERO = e.IntImm("int32", 0)
 _ACCESS = {"r": 1, "w": 2, "rw": 3}
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class Buffer(Node):
     """An array in memory, row-major and without gaps unless ``strides`` says otherwise.
 

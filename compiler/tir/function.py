@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from typing import Any, ClassVar
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import Var
-from whet.compiler.tir.node import Node
+from whet.compiler.tir.node import Node, node_class
 from whet.compiler.tir.stmt import Stmt
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class PrimFunc(Node):
     """A function.
 

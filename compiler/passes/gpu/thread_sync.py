@@ -108,7 +108,7 @@ class _Sync:
         own = self.accesses.of(n, skip=n.body)
         inner = self.visit(n.body)
         self.accesses.leave(n)
-        stmt = n if inner.stmt is n.body else replace(n, body=inner.stmt)  # type: ignore[type-var]
+        stmt = n if inner.stmt is n.body else replace(n, body=inner.stmt)
         return self._joined([_Part(s.nothing(), own, own), inner], stmt)
 
     def _sequence(self, n: s.SeqStmt) -> _Part:

@@ -125,9 +125,8 @@ class Inference(Generic[B]):
     def domain(self, stage: Stage, b: B) -> None:
         """The bounds of a stage's axes, as if it computed its whole tensor."""
         for a in (*stage.op.axis, *stage.op.reduce_axis):
-            assert a.dom is not None
-            b.mins[a] = self.sizes.form(a.dom.min)
-            b.extents[a] = self.sizes.size(a.dom.extent)
+            b.mins[a] = self.sizes.form(a.domain.min)
+            b.extents[a] = self.sizes.size(a.domain.extent)
 
     def region(self, stage: Stage, b: B, values: Any) -> None:
         """The bounds of an attached stage's axes: of what its readers read in one step around it.

@@ -29,8 +29,7 @@ def ragged_axes(op: Operation) -> list[e.IterVar]:
 
 
 def _needed(axis: e.IterVar) -> set[e.Var]:
-    assert axis.dom is not None
-    return variables(axis.dom.min) | variables(axis.dom.extent)
+    return variables(axis.domain.min) | variables(axis.domain.extent)
 
 
 def stands_as_written(stage: Stage) -> bool:
@@ -56,14 +55,12 @@ def hull(stage: Stage, axis: e.IterVar, analyzer: Analyzer) -> tuple[Affine, Aff
     Raises:
         ScheduleError: it is not known.
     """
-    assert axis.dom is not None
     own = set()
     for a in stage.op.axis:
-        assert a.dom is not None
         own.add(a.var)
-        analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
-    low = analyzer.eliminate(analyzer.affine(axis.dom.min), own, -1)
-    end = analyzer.affine(ops.add(axis.dom.min, axis.dom.extent))
+        analyzer.bind_loop(a.var, a.domain.min, a.domain.extent)
+    low = analyzer.eliminate(analyzer.affine(axis.domain.min), own, -1)
+    end = analyzer.affine(ops.add(axis.domain.min, axis.domain.extent))
     high = analyzer.eliminate(end, own, 1)
     if low is None or high is None:
         raise refused(stage.op, f"schedule {stage.op.name}")
@@ -76,9 +73,8 @@ def guarded(op: ComputeOp, body: e.PrimExpr) -> e.PrimExpr:
         return body
     tests = [body.condition]
     for a in ragged_axes(op):
-        assert a.dom is not None
-        tests.append(ops.compare(e.GE, a.var, a.dom.min))
-        tests.append(ops.compare(e.LT, a.var, ops.add(a.dom.min, a.dom.extent)))
+        tests.append(ops.compare(e.GE, a.var, a.domain.min))
+        tests.append(ops.compare(e.LT, a.var, ops.add(a.domain.min, a.domain.extent)))
     return replace(body, condition=ops.all_of(*tests))
 
 
@@ -88,8 +84,7 @@ def renamed_domains(op: ComputeOp, names: dict[e.Var, Any]) -> tuple[e.IterVar, 
     out = []
     for a in op.reduce_axis:
         if any(a is b for b in ragged):
-            assert a.dom is not None
-            low, many = (substitute(x, names) for x in (a.dom.min, a.dom.extent))
+            low, many = (substitute(x, names) for x in (a.domain.min, a.domain.extent))
             a = e.IterVar(e.Range.from_min_extent(low, many), a.var, a.iter_type, a.thread_tag)
         out.append(a)
     return tuple(out)

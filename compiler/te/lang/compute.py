@@ -285,8 +285,7 @@ def _reduction_axes(body: list[e.PrimExpr], request: str) -> tuple[e.IterVar, ..
         )
     _check_groups(top, request)
     for a in top[0].axis:
-        assert a.dom is not None
-        if any(type(n) is e.ProducerLoad for n in nodes((a.dom.min, a.dom.extent))):
+        if any(type(n) is e.ProducerLoad for n in nodes((a.domain.min, a.domain.extent))):
             raise ArgumentError(
                 request,
                 f"the domain of {a.var.name} is read from a tensor",

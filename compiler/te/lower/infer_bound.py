@@ -193,7 +193,6 @@ class Bounds(inference.Inference[StageBounds]):
         """The variables of a stage's axes in terms of the loops."""
         b = self.stages[stage]
         op = stage.op
-        assert isinstance(op, ComputeOp)
         out: dict[e.Var, e.PrimExpr] = {}
         for a in (*op.axis, *op.reduce_axis):
             index = b.index(a)

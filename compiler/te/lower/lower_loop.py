@@ -68,8 +68,7 @@ def loop(
 def launched(stage: Stage, b: StageBounds, nest: s.Stmt) -> s.Stmt:
     """The whole stage in the threads of ``env_threads``."""
     for t in reversed(stage.launch_threads):
-        assert t.dom is not None
         nest = s.For(
-            b.launched[t], ops.const(0), t.dom.extent, s.THREAD_BINDING, nest, {}, t.thread_tag
+            b.launched[t], ops.const(0), t.domain.extent, s.THREAD_BINDING, nest, {}, t.thread_tag
         )
     return nest

@@ -106,8 +106,7 @@ def _inner(bounds: Bounds, stage: Stage) -> dict[e.Var, tuple[str, Affine]]:
                 steps = b.lengths.get(leaf) or b.extents[leaf]
                 axes[attr.bind_thread.var] = (attr.bind_thread.thread_tag, steps)
         for t in below.launch_threads:
-            assert t.dom is not None
-            axes[t.var] = (t.thread_tag, bounds.analyzer.affine(t.dom.extent))
+            axes[t.var] = (t.thread_tag, bounds.analyzer.affine(t.domain.extent))
     return axes
 
 

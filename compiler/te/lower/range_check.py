@@ -107,10 +107,9 @@ def _check(op: ComputeOp) -> None:
     analyzer = Analyzer()
     axes: set[e.Var] = set()
     for a in (*op.axis, *op.reduce_axis):
-        assert a.dom is not None
-        if isinstance(a.dom.extent, e.IntImm) and a.dom.extent.value <= 0:
+        if isinstance(a.domain.extent, e.IntImm) and a.domain.extent.value <= 0:
             return  # nothing is computed
-        analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
+        analyzer.bind_loop(a.var, a.domain.min, a.domain.extent)
         axes.add(a.var)
 
     # a stack, not recursion: expressions may be deep

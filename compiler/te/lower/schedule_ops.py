@@ -203,7 +203,6 @@ class _Nests:
         A part of an argument is stored where it is in the whole.
         """
         op, b = stage.op, self.bounds.stages[stage]
-        assert isinstance(op, ComputeOp)
         if stage in self.in_place:
             return tuple(b.index(a).to_expr(a.dtype) for a in op.axis)
         return tuple(b.values[a].to_expr(a.dtype) for a in op.axis)
@@ -229,7 +228,6 @@ class _Nests:
         if b is None or b.whole or stage in self.in_place:
             return indices
         op = stage.op
-        assert isinstance(op, ComputeOp)
         out = []
         for a, i in zip(op.axis, indices):
             out.append((self.analyzer.affine(i) - b.mins[a]).to_expr(i.dtype))

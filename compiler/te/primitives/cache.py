@@ -226,8 +226,7 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     """The cache's operation, an axis a data loop; and where each element of the tensor is in it."""
     analyzer = Analyzer()
     for a in old.axis:
-        assert a.dom is not None
-        analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
+        analyzer.bind_loop(a.var, a.domain.min, a.domain.extent)
     sizes = AffineSizes(analyzer)
     extents = axis_extents(stage, sizes)
     places = {a: analyzer.affine(a.var) for a in old.axis}

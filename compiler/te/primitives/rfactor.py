@@ -138,9 +138,8 @@ def _factored(
 
     known: dict[e.Var, e.PrimExpr] = {}
     for a in old.reduce_axis:
-        assert a.dom is not None
         if a in tied:
-            known[a.var] = ops.add(values[a].to_expr(a.dtype), a.dom.min)
+            known[a.var] = ops.add(values[a].to_expr(a.dtype), a.domain.min)
     over = (*[a for a in old.reduce_axis if a not in tied], *reduced)
     axes = (*old.axis[:place], factor, *old.axis[place:])
     groups = _groups(old.body)
