@@ -45,7 +45,7 @@ from whet.compiler.tir.node import (
     are_expressions,
     node_class,
 )
-from whet.compiler.tir.ops.op_name import OpName, op_name
+from whet.compiler.tir.op_name import OpName, op_name
 
 if TYPE_CHECKING:
     from whet.compiler.tir.buffer import Buffer

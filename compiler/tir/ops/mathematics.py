@@ -31,6 +31,15 @@ from whet.compiler.tir.ops.ops import (
 )
 from whet.compiler.tir.ops.table import OPERATIONS
 
+__all__ = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "clz", "copysign",
+    "cos", "cosh", "erf", "exp", "exp10", "exp2", "expm1", "floor", "fmod", "hypot", "isfinite",
+    "isinf", "isnan", "ldexp", "log", "log10", "log1p", "log2", "logaddexp", "nearbyint",
+    "nextafter", "popcount", "power", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan",
+    "tanh", "trunc",
+]  # fmt: skip
+"""The names that ``te`` and ``tir`` offer."""
+
 
 def _unary(op: str) -> Callable[[Any], e.PrimExpr]:
     return _documented(lambda x: call(op, x), op)

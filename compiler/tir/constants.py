@@ -52,6 +52,11 @@ def is_numpy_number(value: Any) -> bool:
     return isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
+def is_number(x: Any) -> bool:
+    """True for a number of Python's or numpy's."""
+    return isinstance(x, (int, float)) or is_numpy_number(x)
+
+
 def _python_number(value: Any) -> tuple[int | float | bool, str | None]:
     """A constant of the IR or a number of numpy's as Python's, and the type that numpy gave it."""
     if isinstance(value, (e.IntImm, e.FloatImm)):
