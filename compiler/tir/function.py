@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import InitVar, field
+from dataclasses import InitVar, field, replace
 from typing import Any, ClassVar
 
 from whet.compiler.errors import ArgumentError
@@ -54,19 +54,18 @@ class PrimFunc(Node):
         """The same function with another body; itself when the body is the same."""
         if body is self.body:
             return self
-        return PrimFunc(self.params, body, self.ret_type, None, self.attrs)
+        return replace(self, body=body, buffer_map=None)
 
     def with_attr(self, key: str, value: Any) -> PrimFunc:
         """The same function with one attribute set."""
-        attrs = {**self.attrs, key: value}
-        return PrimFunc(self.params, self.body, self.ret_type, None, attrs)
+        return replace(self, attrs={**self.attrs, key: value}, buffer_map=None)
 
     def without_attr(self, key: str) -> PrimFunc:
         """The same function without one attribute; itself where it has none of that name."""
         if key not in self.attrs:
             return self
         attrs = {k: v for k, v in self.attrs.items() if k != key}
-        return PrimFunc(self.params, self.body, self.ret_type, None, attrs)
+        return replace(self, attrs=attrs, buffer_map=None)
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.errors import ScheduleError
+from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
@@ -34,11 +34,8 @@ def _needed(axis: e.IterVar) -> set[e.Var]:
 
 def stands_as_written(stage: Stage) -> bool:
     """True if all that the domains depend on are loops of the stage, before the reduction's."""
-    leaves = list(stage.leaf_iter_vars)
-    first = next(
-        (k for k, leaf in enumerate(leaves) if leaf.iter_type == e.COMM_REDUCE), len(leaves)
-    )
-    before = {leaf.var for leaf in leaves[:first] if _is_counted(stage, leaf)}
+    leaves = stage.leaf_iter_vars[: stage.first_reduce]
+    before = {leaf.var for leaf in leaves if _is_counted(stage, leaf)}
     own = {a.var for a in stage.op.axis}
     return all(_needed(a) & own <= before for a in ragged_axes(stage.op))
 
@@ -90,7 +87,7 @@ def renamed_domains(op: ComputeOp, names: dict[e.Var, Any]) -> tuple[e.IterVar, 
     return tuple(out)
 
 
-def refused(op: Operation, request: str) -> ScheduleError:
+def refused(op: Operation, request: Text) -> ScheduleError:
     """Why a primitive cannot be had of a reduction with ragged axes."""
     axes = ", ".join(a.var.name for a in ragged_axes(op))
     return ScheduleError(

@@ -169,7 +169,7 @@ class Bounds(inference.Inference[StageBounds]):
             if (
                 last is None
                 or hidden & {a.var for a in stage.leaf_iter_vars}
-                or self._has_fixed_length(stage, last)
+                or stage.attr(last).kind in (UNROLLED, VECTORIZED, THREAD_BINDING)
                 or form.terms[last.var][1] < 0
                 or (self.threads and threads.waits_inside(self, stage, last, form.terms))
             ):
@@ -184,10 +184,6 @@ class Bounds(inference.Inference[StageBounds]):
             b.limits[last] = self.analyzer.affine(shorter)
             self.analyzer.bind(last.var, Affine({}, 0), b.limits[last].shifted(-1))
         b.guards = kept
-
-    def _has_fixed_length(self, stage: Stage, leaf: e.IterVar) -> bool:
-        attr = stage.iter_var_attrs.get(leaf)
-        return attr is not None and attr.kind in (UNROLLED, VECTORIZED, THREAD_BINDING)
 
     def axis_values(self, stage: Stage) -> dict[e.Var, e.PrimExpr]:
         """The variables of a stage's axes in terms of the loops."""

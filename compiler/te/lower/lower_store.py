@@ -29,10 +29,9 @@ def strides(stage: Stage, shape: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ..
     out: list[e.PrimExpr] = []
     step: e.PrimExpr = ops.const(1)
     for axis, extent in zip(reversed(stage.op.axis), reversed(shape)):
-        attr = stage.iter_var_attrs.get(axis)
-        if attr is not None and attr.dim_align_factor:
-            factor, offset = attr.dim_align_factor, attr.dim_align_offset
-            step = step + (offset - step) % factor
+        attr = stage.attr(axis)
+        if attr.dim_align_factor:
+            step = step + (attr.dim_align_offset - step) % attr.dim_align_factor
         out.append(step)
         step = step * extent
     return tuple(reversed(out))

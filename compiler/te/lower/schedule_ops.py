@@ -154,23 +154,17 @@ class _Nests:
 
     def _loops(self, stage: Stage) -> Stmt:
         leaves = stage.leaf_iter_vars
-        first_reduce = next(
-            (k for k, a in enumerate(leaves) if a.iter_type == e.COMM_REDUCE), len(leaves)
-        )
+        first_reduce = stage.first_reduce
         reduces = isinstance(self.bounds.bodies[stage][0], e.Reduce)
-        parts = lower_allreduce.parts(self.bounds, stage, first_reduce) if reduces else None
+        parts = lower_allreduce.parts(self.bounds, stage) if reduces else None
 
         def level(k: int) -> Stmt:
             if k == len(leaves):
                 return self._update(stage, parts) if reduces else self._store(stage)
             inner = loop(k)
             if parts is not None and k == first_reduce:
-                return self._over_threads(stage, parts, inner, first_reduce)
-            return (
-                seq(self._init(stage, first_reduce), inner)
-                if reduces and k == first_reduce
-                else inner
-            )
+                return self._over_threads(stage, parts, inner)
+            return seq(self._init(stage), inner) if reduces and k == first_reduce else inner
 
         def loop(k: int) -> Stmt:
             leaf = leaves[k]
@@ -186,7 +180,7 @@ class _Nests:
         if reduces and first_reduce == len(
             leaves
         ):  # every reduction axis was of extent 1 and fused
-            return seq(self._init(stage, first_reduce), level(0))
+            return seq(self._init(stage), level(0))
         return level(0)
 
     def _extern(self, stage: Stage, op: ExternOp) -> Stmt:
@@ -256,18 +250,20 @@ class _Nests:
             self.bounds.bodies[stage], self._outputs(stage), lambda n: self._read(n, values)
         )
 
-    def _check_begin(self, stage: Stage, first_reduce: int) -> None:
+    def _check_begin(self, stage: Stage) -> None:
         late = {
             s: leaf
-            for leaf in stage.leaf_iter_vars[first_reduce:]
+            for leaf in stage.leaf_iter_vars[stage.first_reduce :]
             for s in self.attached.get((stage, leaf), [])
         }
-        lower_reduce.check_begin(self.bounds, stage, first_reduce, late)
+        lower_reduce.check_begin(self.bounds, stage, late)
 
-    def _init(self, stage: Stage, first_reduce: int) -> Stmt:
-        """Set the elements to the identity, in loops inside the ``first_reduce`` outer ones."""
-        self._check_begin(stage, first_reduce)
-        inner = [a for a in stage.leaf_iter_vars[first_reduce:] if a.iter_type != e.COMM_REDUCE]
+    def _init(self, stage: Stage) -> Stmt:
+        """Set the elements to the identity, in loops of their own before those of the reduction."""
+        self._check_begin(stage)
+        inner = [
+            a for a in stage.leaf_iter_vars[stage.first_reduce :] if a.iter_type != e.COMM_REDUCE
+        ]
         fresh = {a.var: e.Var(f"{a.var.name}.init", a.dtype) for a in inner}
         stores = lower_reduce.begin(self._reductions(stage), self._target(stage))
         out = self.guards.guarded(stage, self._where(stage, stores, False), with_reduction=False)
@@ -283,11 +279,9 @@ class _Nests:
             step = lower_reduce.update(replace(out, buffers=parts.buffers), parts.target)
         return self.guards.guarded(stage, step, with_reduction=True)
 
-    def _over_threads(
-        self, stage: Stage, parts: lower_allreduce.Parts, steps: Stmt, first_reduce: int
-    ) -> Stmt:
+    def _over_threads(self, stage: Stage, parts: lower_allreduce.Parts, steps: Stmt) -> Stmt:
         """A reduction whose threads have a part each: the parts, their sum, and its store."""
-        self._check_begin(stage, first_reduce)
+        self._check_begin(stage)
         out = self._reductions(stage)
         store = lower_reduce.result(out, self._target(stage), parts.buffers, parts.first)
         store = self.guards.guarded(stage, store, with_reduction=False)
@@ -308,7 +302,7 @@ class _Nests:
         )
         for b in reversed(parts.buffers):
             nest = Allocate(b, nest)
-        return in_one_block(self.bounds, stage, nest, first_reduce)
+        return in_one_block(self.bounds, stage, nest)
 
 
 def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:

@@ -14,7 +14,7 @@ from whet.compiler.target import Target
 from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
 from whet.compiler.te.bounds.threads import has_threads
 from whet.compiler.te.lang.axes import thread_axis
-from whet.compiler.te.lang.relations import AHEAD, AT, ROOT, IterVarAttr
+from whet.compiler.te.lang.relations import AHEAD, AT, ROOT
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 THREADS = 256
 """Threads of a block: enough to hide latencies, few enough for any kernel's registers."""
 
-_OUTER = (e.UNROLLED, e.VECTORIZED)
+_INNER = (e.COMM_REDUCE, e.UNROLLED, e.VECTORIZED)
 _HOST_CALLS = ("call_packed", "call_extern")
 
 
@@ -82,7 +82,7 @@ def _bind(stage: Stage, threads: int) -> str:
         stage.bind(one, thread_axis("threadIdx.x"))
         return f"{stage.op.name}: one thread"
     for x in loops:
-        if _kind(stage, x) == e.PARALLELIZED:  # threads are what parallel means here
+        if stage.attr(x).iter_type == e.PARALLELIZED:  # threads are what parallel means here
             del stage.iter_var_attrs[x]
     names = ", ".join(x.var.name for x in loops)
     fused = loops[0]
@@ -109,13 +109,9 @@ def _data_loops(stage: Stage) -> list[e.IterVar]:
     }
     loops: list[e.IterVar] = []
     for x in stage.leaf_iter_vars:
-        if x.iter_type == e.COMM_REDUCE or _kind(stage, x) in _OUTER or (loops and x in points):
+        if stage.attr(x).iter_type in _INNER or (loops and x in points):
             break
         loops.append(x)
         if x in points:
             break
     return loops
-
-
-def _kind(stage: Stage, axis: e.IterVar) -> int:
-    return stage.iter_var_attrs.get(axis, IterVarAttr()).iter_type

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.errors import ScheduleError
+from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.te.bounds.extents import (
     AffineSizes,
     Forms,
@@ -17,8 +17,15 @@ from whet.compiler.te.bounds.extents import (
     touched,
 )
 from whet.compiler.te.bounds.ragged import renamed_domains
+from whet.compiler.te.lang.axes import axis_over
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
-from whet.compiler.te.primitives.checks import check_loops, check_scope, loops_of
+from whet.compiler.te.primitives.checks import (
+    Request,
+    check_loops,
+    check_scope,
+    loops_of,
+    on_schedule,
+)
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter, substitute
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
+@on_schedule
 def cache_write(schedule: Schedule, tensor: Any, scope: str) -> Any:
     """Compute a tensor in ``scope`` first and copy it to its place afterwards.
 
@@ -83,7 +91,7 @@ def cache_write(schedule: Schedule, tensor: Any, scope: str) -> Any:
 def _cacheable(stage: Stage, many: Sequence[Tensor], scope: str) -> ComputeOp:
     """The operation of a stage, if ``cache_write`` can copy all of its results."""
     old = stage.op
-    request = f"cache_write({old.name}, {scope!r})"
+    request = Request(stage, "cache_write", scope)
     check_scope(scope, request)
     check_loops(stage, request)
     if not isinstance(old, ComputeOp):
@@ -103,6 +111,7 @@ def _cacheable(stage: Stage, many: Sequence[Tensor], scope: str) -> ComputeOp:
     return old
 
 
+@on_schedule
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tensor:
     """Copy a tensor to ``scope`` and let ``readers`` read the copy.
 
@@ -141,13 +150,10 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
         ScheduleError: if a reader does not read the tensor, or there is no such scope.
     """
     stage = _one_stage(schedule, [tensor], f"cache_read({tensor!r})")
-    request = f"cache_read({stage.op.name}, {scope!r})"
+    request = Request(stage, "cache_read", scope)
     check_scope(scope, request)
     many = _readers(schedule, stage, readers, request)
-    axis = tuple(
-        e.IterVar(e.Range.from_min_extent(ops.const(0), d), e.Var(f"ax{k}"), e.DATA_PAR)
-        for k, d in enumerate(tensor.shape)
-    )
+    axis = tuple(axis_over(f"ax{k}", d) for k, d in enumerate(tensor.shape))
     body = (tensor(*[a.var for a in axis]),)
     copy = Tensor(ComputeOp(f"{tensor.name}.{scope}", axis, (), body), 0)
     first = min(many, key=schedule.stages.index)
@@ -160,7 +166,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
     return copy
 
 
-def _readers(schedule: Schedule, stage: Stage, readers: Any, request: str) -> list[Stage]:
+def _readers(schedule: Schedule, stage: Stage, readers: Any, request: Text) -> list[Stage]:
     """The stages of some readers, each of which reads ``stage``."""
     many = [schedule[r] for r in (readers if isinstance(readers, (list, tuple)) else [readers])]
     if not many:
@@ -176,7 +182,7 @@ def _readers(schedule: Schedule, stage: Stage, readers: Any, request: str) -> li
 
 
 def _reading(
-    schedule: Schedule, reader: Stage, stage: Stage, index: int, copy: Tensor, request: str
+    schedule: Schedule, reader: Stage, stage: Stage, index: int, copy: Tensor, request: Text
 ) -> ComputeOp:
     """A reader's operation, reading the copy."""
     op = reader.op
@@ -196,7 +202,7 @@ def _reading(
     return replace(op, body=tuple(rewrite(b) for b in op.body))
 
 
-def _one_stage(schedule: Schedule, tensors: Sequence[Any], request: str) -> Stage:
+def _one_stage(schedule: Schedule, tensors: Sequence[Any], request: Text) -> Stage:
     """The stage that makes some tensors."""
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
         raise ScheduleError(request, "give a tensor, or a list of one operation's tensors")
@@ -235,13 +241,10 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     leaves = [a for a in stage.leaf_iter_vars if a.iter_type == e.DATA_PAR]
     axis, values = [], {}
     for leaf in leaves:
-        extent = extents[leaf].to_expr(leaf.dtype)
-        var = e.Var(f"{leaf.var.name}.c", leaf.dtype)
-        axis.append(
-            e.IterVar(e.Range.from_min_extent(ops.const(0, leaf.dtype), extent), var, e.DATA_PAR)
-        )
-        analyzer.bind_loop(var, ops.const(0, leaf.dtype), extent)
-        values[leaf] = analyzer.affine(var)
+        new = axis_over(f"{leaf.var.name}.c", extents[leaf].to_expr(leaf.dtype), leaf.dtype)
+        axis.append(new)
+        analyzer.bind_loop(new.var, new.domain.min, new.domain.extent)
+        values[leaf] = analyzer.affine(new.var)
     guards = pass_up(stage.relations, extents, values, sizes)
     inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
     renamed = {a.var: _form(a, axis, leaves, values) for a in old.axis}

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.lang.tensor import Operation, Tensor
+from whet.compiler.te.primitives.checks import ON_SCHEDULE
 from whet.compiler.te.schedule_trace.definitions import Record
-from whet.compiler.te.schedule_trace.steps import ON_SCHEDULE, StageRef, Step
+from whet.compiler.te.schedule_trace.steps import StageRef, Step
 from whet.compiler.tir import expr as e
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError, WhetError
 from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
-from whet.compiler.te.lang.relations import AHEAD, AT, INLINE, IterVarAttr
+from whet.compiler.te.lang.relations import AHEAD, AT, INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp
 from whet.compiler.te.show.drawing import Box, Loop, clean, svg
 from whet.compiler.tir import expr as e
@@ -154,7 +154,7 @@ class _Boxes:
         extents = axis_extents(stage, AffineSizes(Analyzer())) if b is None else b.extents
         out = []
         for leaf in stage.leaf_iter_vars:
-            attr = stage.iter_var_attrs.get(leaf, IterVarAttr())
+            attr = stage.attr(leaf)
             out.append(
                 Loop(
                     leaf.var.name,

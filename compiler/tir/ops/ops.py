@@ -220,14 +220,12 @@ def divide(a: Any, b: Any) -> e.PrimExpr:
 
 
 def truncdiv(a: Any, b: Any) -> e.PrimExpr:
-    """``a / b``, of integers rounded towards zero."""
+    """``a / b`` as in C: of floats exact, of integers rounded towards zero."""
     _check_divisor("truncdiv", b)
     return _binary(e.Div, a, b)
 
 
-def div(a: Any, b: Any) -> e.PrimExpr:
-    """``a / b`` as in C: of floats exact, of integers rounded towards zero."""
-    return truncdiv(a, b)
+div = truncdiv
 
 
 def truncmod(a: Any, b: Any) -> e.PrimExpr:

@@ -7,7 +7,7 @@ import pytest
 from whet.compiler import driver, te
 from whet.compiler.target import Target
 from whet.compiler.te import schedule, stage
-from whet.compiler.te.schedule_trace.steps import ON_STAGE
+from whet.compiler.te.primitives.checks import ON_STAGE
 
 
 def examples():
