@@ -74,4 +74,4 @@ def _arithmetic(n: e.PrimExpr) -> tuple[Any, ...]:
     """The children of a node; indices and conditions are no arithmetic of an element."""
     if type(n) is e.ProducerLoad:
         return ()
-    return n.parts[1:] if type(n) is e.Call and n.op == "if_then_else" else n.parts
+    return n.parts[1:] if e.is_choice(n) else n.parts

@@ -9,7 +9,7 @@ nothing of what comes with a dtype, as in the compiler's own code.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.binary import (  # noqa: F401
@@ -385,6 +385,11 @@ class IterVar(ExprOp):
 
 
 Value = ExprOp | int | float | bool
+
+
+def is_choice(n: Any) -> TypeGuard[Call]:
+    """True for an ``if_then_else``, of whose two values one is evaluated."""
+    return isinstance(n, Call) and n.op == "if_then_else"
 
 
 def int_value(n: Any) -> int | None:

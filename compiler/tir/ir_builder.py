@@ -154,20 +154,17 @@ class IRBuilder:
         """
         amount = convert(value)
         if isinstance(node, e.IterVar) and attr_key in ("thread_extent", "virtual_thread"):
-            self._check_thread(node, attr_key)
+            if not node.thread_tag:
+                raise ArgumentError(
+                    f"scope_attr({node!r}, {attr_key!r}, ...)",
+                    "the axis is not bound to threads",
+                    'use te.thread_axis("threadIdx.x")',
+                )
             self.emit(lambda body: _thread_loop(node, amount, body))
             return
         about = node.buffer if isinstance(node, BufferVar) else node
         about = about.var if isinstance(about, e.IterVar) else about
         self.emit(lambda body: s.AttrStmt(about, attr_key, amount, body))
-
-    def _check_thread(self, node: e.IterVar, key: str) -> None:
-        if not node.thread_tag:
-            raise ArgumentError(
-                f"scope_attr({node!r}, {key!r}, ...)",
-                "the axis is not bound to threads",
-                'use te.thread_axis("threadIdx.x")',
-            )
 
     def allocate(
         self,

@@ -44,7 +44,7 @@ def plain(value: e.PrimExpr, request: Text) -> e.PrimExpr:
         ScheduleError: for one that reads a tensor or calls a function.
     """
     for n in nodes([value]):
-        if not isinstance(n, _PLAIN) and not (isinstance(n, e.Call) and n.op == "if_then_else"):
+        if not isinstance(n, _PLAIN) and not e.is_choice(n):
             what = f"calls {n.op}" if isinstance(n, e.Call) else f"holds a {type(n).__name__}"
             raise ScheduleError(
                 request,

@@ -111,7 +111,7 @@ class Guards:
             if id(n) in seen:
                 return
             seen.add(id(n))
-            if isinstance(n, e.Call) and n.op == "if_then_else":
+            if e.is_choice(n):
                 visit(n.args[0], seen)
                 visit(n.args[2], seen)
                 # what was seen where nothing guards it needs no look under a guard

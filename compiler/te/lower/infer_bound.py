@@ -7,7 +7,7 @@ needs: guards, the length of loops over threads, and statements that stand as a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Affine, Analyzer
@@ -20,7 +20,7 @@ from whet.compiler.te.lower.inlining import Inlining
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import THREAD_BINDING, UNROLLED, VECTORIZED
-from whet.compiler.tir.visit.rewrite import nodes, substitute, variables
+from whet.compiler.tir.visit.rewrite import changed, nodes, substitute, variables
 from whet.compiler.tir.visit.sharing import bind_shared
 
 if TYPE_CHECKING:
@@ -207,9 +207,7 @@ def _named(bodies: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
     out: list[e.PrimExpr] = []
     for body in bodies:
         if isinstance(body, e.Reduce):
-            source = tuple(named(x) for x in body.source)
-            changed = any(a is not b for a, b in zip(source, body.source))
-            out.append(replace(body, source=source) if changed else body)
+            out.append(changed(body, source=tuple(map(named, body.source))))
         else:
             out.append(named(body))
     return tuple(out)

@@ -112,25 +112,19 @@ def _check(op: ComputeOp) -> None:
         analyzer.bind_loop(a.var, a.domain.min, a.domain.extent)
         axes.add(a.var)
 
-    # a stack, not recursion: expressions may be deep
-    stack: list[e.PrimExpr] = list(op.body)
-    seen: set[int] = set()
-    while stack:
-        n = stack.pop()
-        if id(n) in seen:
-            continue
-        seen.add(id(n))
-        if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
-            continue
-        if isinstance(n, (e.And, e.Or)):
-            stack.append(n.a)
-            continue
-        if isinstance(n, e.Reduce) and not isinstance(n.condition, e.IntImm):
-            continue
+    for n in nodes(op.body, _always_evaluated):
         if isinstance(n, e.ProducerLoad):
             for d, (index, extent) in enumerate(zip(n.indices, n.producer.shape)):
                 _check_index(op, n, d, analyzer, axes, index, extent)
-        stack.extend(n.parts)
+
+
+def _always_evaluated(n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
+    """The children that are evaluated in every step; others are under a condition."""
+    if isinstance(n, e.Select) or e.is_choice(n):
+        return ()
+    if isinstance(n, e.Reduce) and not isinstance(n.condition, e.IntImm):
+        return ()
+    return (n.a,) if isinstance(n, (e.And, e.Or)) else n.parts
 
 
 def _check_index(

@@ -10,7 +10,6 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.te.bounds.extents import (
     AffineSizes,
-    Forms,
     axis_extents,
     map_down,
     pass_up,
@@ -247,7 +246,8 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
         values[leaf] = analyzer.affine(new.var)
     guards = pass_up(stage.relations, extents, values, sizes)
     inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
-    renamed = {a.var: _form(a, axis, leaves, values) for a in old.axis}
+    renamed: dict[e.Var, e.PrimExpr] = {a.var: values[a].to_expr(a.dtype) for a in old.axis}
+    renamed.update({leaf.var: a.var for leaf, a in zip(leaves, axis)})
     over = renamed_domains(old, renamed)
     body = tuple(_over(_where(substitute(b, renamed), inside), over) for b in old.body)
     cache = ComputeOp(f"{old.name}.{scope}", tuple(axis), over, body, old.tag, old.attrs)
@@ -255,23 +255,10 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     return cache, [a.var if a in own else places[a].to_expr(a.dtype) for a in leaves]
 
 
-def _form(
-    axis: e.IterVar, new: list[e.IterVar], leaves: list[e.IterVar], values: Forms
-) -> e.PrimExpr:
-    """An old axis in terms of the new ones."""
-    for leaf, n in zip(leaves, new):
-        if leaf is axis:
-            return n.var
-    return values[axis].to_expr(axis.dtype)
-
-
 def _where(body: e.PrimExpr, inside: list[e.PrimExpr]) -> e.PrimExpr:
     """The value where an element exists; the cache has more elements than the tensor."""
     if not inside:
         return body
     if isinstance(body, e.Reduce):
-        held = body.condition
-        trivial = isinstance(held, e.IntImm) and held.value
-        condition = ops.all_of(*inside) if trivial else ops.all_of(*inside, held)
-        return replace(body, condition=condition)
+        return replace(body, condition=ops.all_of(*inside, body.condition))
     return ops.if_then_else(ops.all_of(*inside), body, ops.const(0, body.dtype))

@@ -204,8 +204,9 @@ class _Writer:
             return ["const", x.value, x.dtype]
         if isinstance(x, e.Cast):
             return ["cast", x.dtype, self.value(x.value, step)]
-        chosen = isinstance(x, e.Call) and x.op == "if_then_else"
-        word = getattr(x, "symbol", None) or _WORDS.get(type(x)) or (chosen and "if_then_else")
+        word = (
+            getattr(x, "symbol", None) or _WORDS.get(type(x)) or (e.is_choice(x) and "if_then_else")
+        )
         if word:
             return [word, *[self.value(p, step) for p in x.parts]]
         raise ScheduleError(

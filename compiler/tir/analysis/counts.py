@@ -61,7 +61,7 @@ def _value(n: e.PrimExpr) -> int:
         return 0
     parts = n.parts
     lanes = dt.lanes(n.dtype)
-    if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+    if isinstance(n, e.Select) or e.is_choice(n):
         return max(_value(p) for p in parts[1:])
     own = lanes if isinstance(n, (*e.ARITHMETIC, e.Call)) else 0
     return own + sum(_value(p) for p in parts)

@@ -138,7 +138,7 @@ class _Encoder:
         if isinstance(n, s.AttrStmt):
             return (*head, self._about(n), *(self.node(p) for p in parts))
         if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
-            head.append(self._buffer(n.buffer))
+            head.append(self._name(n.buffer))
             if not isinstance(n, e.BufferView):
                 head.append(n.mask is None)
         elif isinstance(n, e.ProducerLoad):
@@ -159,7 +159,7 @@ class _Encoder:
     def _about(self, n: s.AttrStmt) -> Hashable:
         about = getattr(n.node, "var", n.node)
         if isinstance(about, Buffer):
-            return self._buffer(about)
+            return self._name(about)
         if isinstance(about, e.Var):
             return self._define(about) if n.key == "thread_extent" else self._name(about)
         return repr(about)
@@ -188,9 +188,6 @@ class _Encoder:
     def _define(self, v: Any) -> Hashable:
         self.numbers.setdefault(v, len(self.numbers))
         return self._name(v)
-
-    def _buffer(self, b: Buffer) -> Hashable:
-        return self._name(b)
 
     def _name(self, v: Any) -> Hashable:
         dtype = getattr(v, "dtype", "")

@@ -46,7 +46,7 @@ def bind_shared(root: e.PrimExpr) -> e.PrimExpr:
 
 def _here(n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
     """The children that are evaluated whenever a node is; the others are under a guard."""
-    if isinstance(n, e.Call) and n.op == "if_then_else":
+    if e.is_choice(n):
         return n.args[:1]
     if isinstance(n, (e.And, e.Or)):
         return (n.a,)
@@ -58,7 +58,7 @@ def _here(n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
 
 
 def _guarded(n: e.PrimExpr) -> bool:
-    return (isinstance(n, e.Call) and n.op == "if_then_else") or isinstance(n, (e.And, e.Or))
+    return e.is_choice(n) or isinstance(n, (e.And, e.Or))
 
 
 def _region(root: e.PrimExpr, known: dict[int, e.Var]) -> e.PrimExpr:
