@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from whet.compiler.te.lang.tensor import ComputeOp
@@ -31,10 +32,7 @@ def count_flop(schedule: Schedule) -> int:
     for stage in kernel_part(schedule).stages:
         op = stage.op
         if isinstance(op, ComputeOp):
-            points = 1
-            for a in op.axis:
-                points *= _size(a)
-            total += points * sum(_of(b) for b in op.body)
+            total += prod(map(_size, op.axis)) * sum(_of(b) for b in op.body)
     return total
 
 
@@ -46,12 +44,9 @@ def _size(axis: e.IterVar) -> int:
 def _of(n: e.PrimExpr) -> int:
     """The operations of one element; what an expression uses twice is computed once."""
     if type(n) is e.Reduce:
-        points = 1
-        for a in n.axis:
-            points *= _size(a)
         values = {*n.combiner.lhs, *n.combiner.rhs}
         combined = _counted(n.combiner.result, values)
-        return points * (combined + _counted(n.source, set()))
+        return prod(map(_size, n.axis)) * (combined + _counted(n.source, set()))
     return _counted((n,), set())
 
 

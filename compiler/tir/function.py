@@ -54,7 +54,7 @@ class PrimFunc(Node):
         """The same function with another body; itself when the body is the same."""
         if body is self.body:
             return self
-        return replace(self, body=body, buffer_map=None)
+        return PrimFunc(self.params, body, self.ret_type, None, self.attrs)
 
     def with_attr(self, key: str, value: Any) -> PrimFunc:
         """The same function with one attribute set."""
@@ -230,8 +230,7 @@ class IRModule(Mapping[str, PrimFunc]):
     def __str__(self) -> str:
         return self.script()
 
-    def __repr__(self) -> str:
-        return self.script()
+    __repr__ = __str__
 
     def program_hash(self) -> str:
         """The identity of the program: the same text, the same hash (40 hexadecimal digits)."""

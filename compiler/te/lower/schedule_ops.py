@@ -148,7 +148,11 @@ class _Nests:
     def nest(self, stage: Stage) -> Stmt:
         """The loops of a stage with everything attached to them."""
         op = stage.op
-        out = self._extern(stage, op) if isinstance(op, ExternOp) else self._loops(stage)
+        if isinstance(op, ExternOp):
+            read = [(self.schedule.stage_map[t.op], t.value_index) for t in op.inputs]
+            out = extern_nest(op, [self.buffers[key] for key in read], self._outputs(stage))
+        else:
+            out = self._loops(stage)
         out = lower_loop.launched(stage, self.bounds.stages[stage], out)
         return lower_store.buffered(stage, self._outputs(stage), out)
 
@@ -182,11 +186,6 @@ class _Nests:
         ):  # every reduction axis was of extent 1 and fused
             return seq(self._init(stage), level(0))
         return level(0)
-
-    def _extern(self, stage: Stage, op: ExternOp) -> Stmt:
-        """The statement of an extern operation."""
-        ins = [self.buffers[(self.schedule.stage_map[t.op], t.value_index)] for t in op.inputs]
-        return extern_nest(op, ins, self._outputs(stage))
 
     def _outputs(self, stage: Stage) -> list[Buffer]:
         return [self.buffers[(stage, k)] for k in range(stage.op.num_outputs)]

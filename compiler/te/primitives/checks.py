@@ -92,6 +92,8 @@ def unannotated_leaf(stage: Stage, axis: e.IterVar, request: Text, pragmas: bool
     """
     check_loops(stage, request)
     place = leaf_index(stage, axis, request)
+    if axis not in stage.iter_var_attrs:
+        return place
     attr = stage.attr(axis)
     if attr.bind_thread is not None:
         said = f"bound to {attr.bind_thread.thread_tag}"

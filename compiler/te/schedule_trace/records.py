@@ -204,9 +204,7 @@ class _Writer:
             return ["const", x.value, x.dtype]
         if isinstance(x, e.Cast):
             return ["cast", x.dtype, self.value(x.value, step)]
-        word = (
-            getattr(x, "symbol", None) or _WORDS.get(type(x)) or (e.is_choice(x) and "if_then_else")
-        )
+        word = "if_then_else" if e.is_choice(x) else getattr(x, "symbol", _WORDS.get(type(x)))
         if word:
             return [word, *[self.value(p, step) for p in x.parts]]
         raise ScheduleError(

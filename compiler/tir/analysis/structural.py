@@ -58,7 +58,7 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         return
 
     def difference() -> str:
-        a, b = _text(lhs).splitlines(), _text(rhs).splitlines()
+        a, b = str(lhs).splitlines(), str(rhs).splitlines()
         lines = list(difflib.unified_diff(a, b, "lhs", "rhs", lineterm=""))
         return "\n".join(lines) or "the texts are the same: variables or types differ"
 
@@ -87,18 +87,6 @@ def expr_deep_equal(lhs: e.PrimExpr, rhs: e.PrimExpr) -> bool:
     expect(lhs, EXPRESSIONS, "expr_deep_equal(lhs)")
     expect(rhs, EXPRESSIONS, "expr_deep_equal(rhs)")
     return structural_equal(lhs, rhs)
-
-
-def _text(node: Any) -> str:
-    from whet.compiler.tir.printer import Printer, expr_text
-
-    if isinstance(node, (PrimFunc, IRModule)):
-        return node.script()
-    if isinstance(node, s.Stmt):
-        printer = Printer()
-        printer.stmt(node, 0)
-        return "\n".join(printer.lines)
-    return expr_text(node)
 
 
 def _encoded(node: Any, map_free: bool, by_name: bool = False) -> Hashable:

@@ -193,8 +193,7 @@ class TracedInt:
     def __index__(self) -> int:
         return self.tape.whole(self.node)
 
-    def __int__(self) -> int:
-        return self.tape.whole(self.node)
+    __int__ = __index__
 
     def __repr__(self) -> str:
         return str(self.__index__())

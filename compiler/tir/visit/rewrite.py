@@ -89,7 +89,7 @@ TABLE: dict[type, Row] = {
     ),
     s.SeqStmt: (attrgetter("seq"), lambda n, p: s.seq(*p)),
     s.IfThenElse: _fields("condition", "then_case", "else_case"),
-    s.Allocate: _fields("body"),
+    s.Allocate: (lambda n: (n.body,), lambda n, p: s.Allocate(n.buffer, p[0])),
     s.AllocateConst: _fields("body"),
     s.DeclBuffer: _fields("body"),
     s.LetStmt: _fields("value", "body"),
