@@ -38,13 +38,7 @@ from whet.compiler.tir.binary import (  # noqa: F401
     Or,
     Sub,
 )
-from whet.compiler.tir.node import (
-    ExprOp,
-    Node,
-    PrimExpr,
-    are_expressions,
-    node_class,
-)
+from whet.compiler.tir.node import ExprOp, Node, PrimExpr, are_expressions, node_class
 from whet.compiler.tir.op_name import OpName, op_name
 
 if TYPE_CHECKING:
