@@ -37,7 +37,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: e.IterVar, factor_axis: in
     or threads. Both stages begin with plain loops over their axes.
 
     >>> A = te.placeholder((64,), name="A")
-    >>> k = te.reduceaxis_over((0, 64), name="k")
+    >>> k = te.reduce_axis((0, 64), name="k")
     >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
     >>> s = te.create_schedule(B.op)
     >>> print(lower(s, [A, B]))
