@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
 
 
 def structural_key(n: e.PrimExpr) -> Hashable:
@@ -26,7 +25,7 @@ def structural_key(n: e.PrimExpr) -> Hashable:
         head += (n.stride,)  # type: ignore[attr-defined]
     elif kind in (e.Reduce, e.StringImm):
         return id(n)
-    return head + tuple(structural_key(p) for p in TABLE[kind][0](n))
+    return head + tuple(structural_key(p) for p in n.parts)
 
 
 def factors(key: Hashable) -> tuple[Hashable, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, changed
+from whet.compiler.tir.visit.rewrite import Rewriter, changed
 
 if TYPE_CHECKING:
     from whet.compiler.arith.analyzer import Analyzer
@@ -46,7 +46,7 @@ def _sums_data(n: e.PrimExpr, known: dict[int, tuple[e.PrimExpr, bool, bool]]) -
         if id(x) in known:
             waiting.pop()
             continue
-        parts = () if type(x) in _LOADS else TABLE[type(x)][0](x)
+        parts = () if type(x) in _LOADS else x.parts
         unknown = [p for p in parts if id(p) not in known]
         if unknown:
             waiting += unknown

@@ -11,7 +11,7 @@ from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir.function import IRModule, PrimFunc
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
+from whet.compiler.tir.visit.rewrite import LEAVES
 
 
 @contextmanager
@@ -58,9 +58,9 @@ def depth(roots: Sequence[Any]) -> int:
     while stack:
         n, ready = stack.pop()
         if ready:
-            known[id(n)] = 1 + max((known.get(id(p), 1) for p in TABLE[type(n)][0](n)), default=0)
+            known[id(n)] = 1 + max((known.get(id(p), 1) for p in n.parts), default=0)
         elif id(n) not in known and type(n) not in LEAVES:
             known[id(n)] = 1
             stack.append((n, True))
-            stack.extend((p, False) for p in TABLE[type(n)][0](n))
+            stack.extend((p, False) for p in n.parts)
     return max((known.get(id(n), 1) for n in roots), default=0)

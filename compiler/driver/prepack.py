@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from whet.compiler.abi.signature import Ahead
 from whet.compiler.errors import LowerError
-from whet.compiler.te.lang.tensor import ComputeOp, Tensor, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.primitives.prepack import ahead_part, ahead_stages, kernel_part, weights
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.visit.rewrite import nodes
 
 Buffers = dict[Tensor, Buffer]
 Params = list[Buffer | e.Var]

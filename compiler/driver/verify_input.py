@@ -20,7 +20,7 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.renew import defined_once
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
+from whet.compiler.tir.visit.rewrite import LEAVES
 
 
 def verified(func: PrimFunc) -> PrimFunc:
@@ -61,7 +61,7 @@ class _Walk:
             self._holder(n, sure)
             return
         certain = sure and kind not in (s.IfThenElse, s.While, s.AssertStmt)
-        for p in TABLE[kind][0](n):
+        for p in n.parts:
             if isinstance(p, s.Stmt):
                 self.statement(p, certain)
             else:
@@ -106,7 +106,7 @@ class _Walk:
             if kind in LEAVES or (id(n), sure) in self.seen:
                 continue
             self.seen.add((id(n), sure))
-            parts = TABLE[kind][0](n)
+            parts = n.parts
             if kind is e.BufferLoad:
                 self._access("reads", n, n.buffer, n.indices, sure and n.mask is None)  # type: ignore[attr-defined]
             elif kind is e.BufferView:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from whet.compiler.passes.loops.storage_rewrite import LARGE_BYTES, allocated_bytes
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
+from whet.compiler.tir.visit.rewrite import LEAVES
 
 
 @dataclass(slots=True)
@@ -37,7 +37,6 @@ def features_of(func: PrimFunc) -> Features:
     """The features of a function."""
     found = Features()
     nodes = found.nodes
-    table, leaves = TABLE, LEAVES
     stack: list = [func.body]
     seen: set[int] = set()  # expressions may share parts
     while stack:
@@ -56,8 +55,8 @@ def features_of(func: PrimFunc) -> Features:
             found.keys.add(n.key)
         elif kind is s.Allocate and allocated_bytes(n) > LARGE_BYTES:
             found.large += 1
-        for p in table[kind][0](n):
-            if type(p) not in leaves and id(p) not in seen:
+        for p in n.parts:
+            if type(p) not in LEAVES and id(p) not in seen:
                 seen.add(id(p))
                 stack.append(p)
     return found

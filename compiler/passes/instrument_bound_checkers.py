@@ -23,7 +23,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import parts_of, substitute
+from whet.compiler.tir.visit.rewrite import substitute
 
 
 def instrument_bound_checkers(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -75,7 +75,7 @@ class _Checker(FactsRewriter):
     def _visit(self, n: e.PrimExpr, guards: list[e.PrimExpr]) -> None:
         """Collect the checks of an expression that is evaluated where all ``guards`` hold."""
         if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
-            condition, yes, no = parts_of(n)
+            condition, yes, no = n.parts
             self._visit(condition, guards)
             if "x" in condition.dtype:
                 return  # lanes have their masks
@@ -96,10 +96,10 @@ class _Checker(FactsRewriter):
             return
         if is_address(n):
             for load in n.args:  # an address is taken, nothing is read
-                for p in parts_of(load):
+                for p in load.parts:
                     self._visit(p, guards)
             return
-        for p in parts_of(n):
+        for p in n.parts:
             self._visit(p, guards)
         if isinstance(n, e.BufferLoad):
             self._access("read", n, guards)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.absent import missing_member
@@ -38,6 +39,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
+
+
+_unannotated = cache(IterVarAttr)
 
 
 class Stage:
@@ -108,6 +112,16 @@ class Stage:
         self.leaf_iter_vars: list[e.IterVar] = list(axes)
         self.relations: list[Relation] = []
         self.iter_var_attrs: dict[e.IterVar, IterVarAttr] = {}
+
+    @property
+    def first_reduce(self) -> int:
+        """The place of the first loop over a reduction axis; the number of loops without one."""
+        leaves = self.leaf_iter_vars
+        return next((k for k, a in enumerate(leaves) if a.iter_type == e.COMM_REDUCE), len(leaves))
+
+    def attr(self, axis: e.IterVar) -> IterVarAttr:
+        """The annotations of an axis or loop so far."""
+        return self.iter_var_attrs.get(axis) or _unannotated(axis.iter_type)
 
     def record(
         self, primitive: str, *args: Any, results: Sequence[Any] = (), **options: Any

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.node import Node
-from whet.compiler.tir.ops import ops
+from whet.compiler.tir.constants import cast, const, convert
+from whet.compiler.tir.node import Node, node_class
 from whet.compiler.tir.stmt import BufferStore
 
 _ZERO = e.IntImm("int32", 0)
@@ -20,7 +21,22 @@ _ZERO = e.IntImm("int32", 0)
 _ACCESS = {"r": 1, "w": 2, "rw": 3}
 
 
-@dataclass(slots=True, eq=False)
+def check_indices(indices: Sequence[e.PrimExpr], of: str = "a buffer") -> None:
+    """Refuse indices that are no integers.
+
+    Raises:
+        ArgumentError: naming the index and its type.
+    """
+    for i in indices:
+        if dt.is_float(i.dtype) or i.dtype == "handle":
+            raise ArgumentError(
+                f"{of}[{i!r}]",
+                f"the index is a {i.dtype}",
+                'an index is an integer: index.astype("int32")',
+            )
+
+
+@node_class()
 class Buffer(Node):
     """An array in memory, row-major and without gaps unless ``strides`` says otherwise.
 
@@ -65,7 +81,7 @@ class Buffer(Node):
         """The step of each dimension in elements: ``strides``, or those of a compact array."""
         if self.strides:
             return self.strides
-        products = accumulate(self.shape[:0:-1], ops.multiply, initial=ops.const(1))
+        products = accumulate(self.shape[:0:-1], mul, initial=const(1))
         return tuple(products)[::-1] if self.shape else ()
 
     def offset_of(self, indices: Sequence[Any]) -> e.PrimExpr:
@@ -73,7 +89,7 @@ class Buffer(Node):
         self._check(indices, "offset_of")
         out = self.elem_offset
         for i, step in zip(indices, self.steps()):
-            out = ops.add(out, ops.multiply(i, step))
+            out = out + i * step
         return out
 
     def vload(self, begin: Any, dtype: str | None = None) -> e.BufferLoad:
@@ -90,7 +106,7 @@ class Buffer(Node):
         Raises:
             ArgumentError: for another number of indices, or another element type.
         """
-        x = value if isinstance(value, e.PrimExpr) else ops.cast(self.dtype, value)
+        x = value if isinstance(value, e.PrimExpr) else cast(self.dtype, value)
         return BufferStore(self, x, self._begin(begin, x.dtype, "vstore"))
 
     def access_ptr(
@@ -116,28 +132,28 @@ class Buffer(Node):
                 f"{self.name}.access_ptr({access_mask!r})", "the mask is 'r', 'w' or 'rw'"
             )
         if extent is None:
-            extent = ops.subtract(self._size(), offset)
+            extent = self._size() - offset
         if content_lanes > 1:
-            extent = ops.floordiv(extent, content_lanes)
-        first = e.BufferLoad(self, self._element(ops.convert(offset)), self.dtype)
-        return e.Call(ptr_type, "tvm_access_ptr", (first, ops.convert(extent), ops.const(mask)))
+            extent = extent // content_lanes
+        first = e.BufferLoad(self, self._element(convert(offset)), self.dtype)
+        return e.Call(ptr_type, "tvm_access_ptr", (first, convert(extent), const(mask)))
 
     def get_flattened_buffer(self) -> Buffer:
         """The same memory as a buffer of one dimension."""
         strided = self.strides and self.shape
-        size = ops.multiply(self.shape[0], self.strides[0]) if strided else self._size()
+        size = self.shape[0] * self.strides[0] if strided else self._size()
         return replace(self, shape=(size,), strides=())
 
     def _size(self) -> e.PrimExpr:
         """The number of elements of a compact array of this shape."""
-        return reduce(ops.multiply, self.shape, ops.const(1))
+        return reduce(mul, self.shape, const(1))
 
     def _element(self, offset: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
         """The indices of the element number ``offset``, counted in row-major order."""
         out: list[e.PrimExpr] = []
         for d in reversed(self.shape[1:]):
-            out.append(ops.floormod(offset, d))
-            offset = ops.floordiv(offset, d)
+            out.append(offset % d)
+            offset = offset // d
         return tuple(reversed([*out, offset][: self.ndim]))
 
     def _check(self, indices: Sequence[Any], method: str) -> None:
@@ -156,7 +172,7 @@ class Buffer(Node):
             raise ArgumentError(
                 f"{self.name}.{method}(dtype={dtype})", f"the buffer holds {self.dtype}"
             )
-        exprs = [ops.convert(i) for i in given]
+        exprs = [convert(i) for i in given]
         if lanes > 1 and exprs:
             last = exprs[-1]
             exprs[-1] = e.Ramp(last, 1, lanes, dt.vector(last.dtype, lanes))
@@ -200,7 +216,7 @@ def decl_buffer(
         ArgumentError: for another number of strides than dimensions, or a type that is not known.
     """
     dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    steps = () if strides is None else tuple(ops.convert(x) for x in strides)
+    steps = () if strides is None else tuple(convert(x) for x in strides)
     if steps and len(steps) != len(dims):
         raise ArgumentError(
             f"decl_buffer({name})", f"{len(steps)} strides were given for {len(dims)} dimensions"
@@ -210,12 +226,12 @@ def decl_buffer(
             f"decl_buffer({name}, buffer_type={buffer_type!r})", "only the default type is known"
         )
     kind = dt.check("float32" if dtype is None else dtype)
-    offset = _ZERO if elem_offset is None else ops.convert(elem_offset)
+    offset = _ZERO if elem_offset is None else convert(elem_offset)
     if elem_offset is None and offset_factor:
         offset = e.Var(f"{name}.elem_offset")
     return Buffer(
         name,
-        tuple(ops.convert(d) for d in dims),
+        tuple(convert(d) for d in dims),
         kind,
         scope or "global",
         steps,

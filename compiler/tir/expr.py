@@ -9,7 +9,7 @@ nothing of what comes with a dtype, as in the compiler's own code.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.binary import (  # noqa: F401
@@ -38,8 +38,8 @@ from whet.compiler.tir.binary import (  # noqa: F401
     Or,
     Sub,
 )
-from whet.compiler.tir.node import ExprOp, Node, PrimExpr, are_expressions
-from whet.compiler.tir.ops.op_name import OpName, op_name
+from whet.compiler.tir.node import ExprOp, Node, PrimExpr, are_expressions, node_class
+from whet.compiler.tir.op_name import OpName, op_name
 
 if TYPE_CHECKING:
     from whet.compiler.tir.buffer import Buffer
@@ -50,7 +50,7 @@ def by_value_hash(constant: Any) -> int:
     return hash(constant.value)
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class Var(PrimExpr):
     """A variable, told from others by identity; the name is for people."""
 
@@ -71,7 +71,7 @@ class SizeVar(Var):
     """A variable that is never negative: the size of a dimension."""
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class IntImm(PrimExpr):
     """An integer constant; bool constants are 0 and 1. It serves as a Python int, too."""
 
@@ -93,7 +93,7 @@ class IntImm(PrimExpr):
         return self.value != 0
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class FloatImm(PrimExpr):
     """A floating-point constant; ``float(x)`` is its value."""
 
@@ -110,7 +110,7 @@ class FloatImm(PrimExpr):
         return self.value
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class StringImm(PrimExpr):
     """A string constant, for annotations and intrinsic calls."""
 
@@ -126,7 +126,7 @@ class StringImm(PrimExpr):
     __hash__ = by_value_hash
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class Cast(PrimExpr):
     """``value`` converted to ``dtype``."""
 
@@ -139,19 +139,15 @@ class Cast(PrimExpr):
             self.infer()
 
 
-@dataclass(slots=True, eq=False)
+@node_class("a")
 class Not(PrimExpr):
     """The opposite truth value."""
 
     a: PrimExpr
     dtype: str = "bool"
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.a, PrimExpr):
-            self.infer()
 
-
-@dataclass(slots=True, eq=False)
+@node_class()
 class Select(PrimExpr):
     """``true_value`` where ``condition`` holds, else ``false_value``; both are evaluated."""
 
@@ -161,7 +157,7 @@ class Select(PrimExpr):
     dtype: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class BufferLoad(PrimExpr):
     """``buffer[indices]``; lanes where ``mask`` is false are not read and are zero."""
 
@@ -171,7 +167,7 @@ class BufferLoad(PrimExpr):
     mask: PrimExpr | None = None
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class ProducerLoad(PrimExpr):
     """``producer[indices]``, of a tensor; lowering turns it into a :class:`BufferLoad`."""
 
@@ -180,7 +176,7 @@ class ProducerLoad(PrimExpr):
     dtype: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class Ramp(PrimExpr):
     """The vector ``base, base + stride, ...`` of ``lanes`` integers."""
 
@@ -190,7 +186,7 @@ class Ramp(PrimExpr):
     dtype: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class Broadcast(PrimExpr):
     """``value`` in each of ``lanes`` lanes."""
 
@@ -199,7 +195,7 @@ class Broadcast(PrimExpr):
     dtype: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class Shuffle(PrimExpr):
     """Lanes picked from ``vectors`` put side by side: lane k is number ``indices[k]`` of them."""
 
@@ -208,7 +204,7 @@ class Shuffle(PrimExpr):
     dtype: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class Let(PrimExpr):
     """``body``, in which ``var`` stands for ``value``."""
 
@@ -218,7 +214,7 @@ class Let(PrimExpr):
     dtype: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node_class("shape", "strides", "offset")
 class BufferView(PrimExpr):
     """A buffer, or a part of it, handed to a call as an array.
 
@@ -234,11 +230,6 @@ class BufferView(PrimExpr):
     strides: tuple[PrimExpr, ...]
     offset: PrimExpr
     dtype: str = "handle"
-
-    def __post_init__(self) -> None:
-        known = are_expressions(self.shape) and are_expressions(self.strides)
-        if not known or not isinstance(self.offset, PrimExpr):
-            self.infer()
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -260,7 +251,7 @@ class Call(PrimExpr):
             self.infer()
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class CommReducer(Node):
     """A commutative, associative combination of two values.
 
@@ -286,7 +277,7 @@ class CommReducer(Node):
         return self.identity
 
 
-@dataclass(slots=True, eq=False)
+@node_class("source", "init", "condition")
 class Reduce(PrimExpr):
     """``combiner`` over ``source`` for each value of ``axis`` where ``condition`` holds."""
 
@@ -297,11 +288,6 @@ class Reduce(PrimExpr):
     value_index: int
     dtype: str
     init: tuple[PrimExpr, ...] = ()
-
-    def __post_init__(self) -> None:
-        known = are_expressions(self.source) and are_expressions(self.init)
-        if not known or not isinstance(self.condition, PrimExpr):
-            self.infer()
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -339,7 +325,7 @@ DATA_PAR, THREAD_INDEX, COMM_REDUCE, ORDERED, OPAQUE = 0, 1, 2, 3, 4
 UNROLLED, VECTORIZED, PARALLELIZED, TENSORIZED = 5, 6, 7, 8
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class IterVar(ExprOp):
     """An axis: a variable with the range it runs over (None until it is inferred)."""
 
@@ -366,6 +352,12 @@ class IterVar(ExprOp):
             self.dom = Range(*self.dom)
 
     @property
+    def domain(self) -> Range:
+        """``dom`` of an axis that has one, as those of operations do."""
+        assert self.dom is not None
+        return self.dom
+
+    @property
     def name(self) -> str:
         """The variable's name."""
         return self.var.name
@@ -387,6 +379,11 @@ class IterVar(ExprOp):
 
 
 Value = ExprOp | int | float | bool
+
+
+def is_choice(n: Any) -> TypeGuard[Call]:
+    """True for an ``if_then_else``, of whose two values one is evaluated."""
+    return isinstance(n, Call) and n.op == "if_then_else"
 
 
 def int_value(n: Any) -> int | None:

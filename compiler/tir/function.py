@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field, replace
 from typing import Any, ClassVar
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import Var
-from whet.compiler.tir.node import Node
+from whet.compiler.tir.node import Node, node_class
 from whet.compiler.tir.stmt import Stmt
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class PrimFunc(Node):
     """A function.
 
@@ -58,15 +58,14 @@ class PrimFunc(Node):
 
     def with_attr(self, key: str, value: Any) -> PrimFunc:
         """The same function with one attribute set."""
-        attrs = {**self.attrs, key: value}
-        return PrimFunc(self.params, self.body, self.ret_type, None, attrs)
+        return replace(self, attrs={**self.attrs, key: value}, buffer_map=None)
 
     def without_attr(self, key: str) -> PrimFunc:
         """The same function without one attribute; itself where it has none of that name."""
         if key not in self.attrs:
             return self
         attrs = {k: v for k, v in self.attrs.items() if k != key}
-        return PrimFunc(self.params, self.body, self.ret_type, None, attrs)
+        return replace(self, attrs=attrs, buffer_map=None)
 
     @property
     def name(self) -> str:
@@ -231,8 +230,7 @@ class IRModule(Mapping[str, PrimFunc]):
     def __str__(self) -> str:
         return self.script()
 
-    def __repr__(self) -> str:
-        return self.script()
+    __repr__ = __str__
 
     def program_hash(self) -> str:
         """The identity of the program: the same text, the same hash (40 hexadecimal digits)."""

@@ -27,8 +27,8 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.buffer import Buffer, decl_buffer
-from whet.compiler.tir.ops import infer_dtype, ops
+from whet.compiler.tir.buffer import Buffer, check_indices, decl_buffer
+from whet.compiler.tir.constants import cast, const, convert, is_number
 
 Rest = Callable[[s.Stmt], s.Stmt]
 
@@ -81,9 +81,9 @@ class BufferVar:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         indices, lanes = self._indices(index)
-        if ops.is_number(value):
-            value = ops.const(value, self.dtype)
-        value = ops.convert(value)
+        if is_number(value):
+            value = const(value, self.dtype)
+        value = convert(value)
         wanted = dt.vector(self.dtype, lanes)
         if lanes > 1 and value.dtype == self.dtype:
             value = e.Broadcast(value, lanes, wanted)
@@ -97,10 +97,10 @@ class BufferVar:
 
     def _indices(self, index: Any) -> tuple[tuple[e.PrimExpr, ...], int]:
         given = index if isinstance(index, tuple) else (index,)
-        at = tuple(ops.convert(i) for i in given)
-        infer_dtype.check_indices(at, self.buffer.name)
+        at = tuple(convert(i) for i in given)
+        check_indices(at, self.buffer.name)
         if self._shape is not None and len(at) == len(self._shape) and len(at) > 1:
-            flat: e.PrimExpr = ops.const(0)
+            flat: e.PrimExpr = const(0)
             for i, d in zip(at, self._shape):
                 flat = flat * d + i
             at = (flat,)
@@ -142,7 +142,7 @@ class IRBuilder:
 
     def let(self, var_name: str | e.Var, value: Any) -> e.Var:
         """A variable that stands for ``value`` in what follows."""
-        value = ops.convert(value)
+        value = convert(value)
         var = var_name if isinstance(var_name, e.Var) else e.Var(var_name, value.dtype)
         self.emit(lambda body: s.LetStmt(var, value, body))
         return var
@@ -152,22 +152,19 @@ class IRBuilder:
 
         The ``thread_extent`` of a thread axis makes what follows a loop over these threads.
         """
-        amount = ops.convert(value)
+        amount = convert(value)
         if isinstance(node, e.IterVar) and attr_key in ("thread_extent", "virtual_thread"):
-            self._check_thread(node, attr_key)
+            if not node.thread_tag:
+                raise ArgumentError(
+                    f"scope_attr({node!r}, {attr_key!r}, ...)",
+                    "the axis is not bound to threads",
+                    'use te.thread_axis("threadIdx.x")',
+                )
             self.emit(lambda body: _thread_loop(node, amount, body))
             return
         about = node.buffer if isinstance(node, BufferVar) else node
         about = about.var if isinstance(about, e.IterVar) else about
         self.emit(lambda body: s.AttrStmt(about, attr_key, amount, body))
-
-    def _check_thread(self, node: e.IterVar, key: str) -> None:
-        if not node.thread_tag:
-            raise ArgumentError(
-                f"scope_attr({node!r}, {key!r}, ...)",
-                "the axis is not bound to threads",
-                'use te.thread_axis("threadIdx.x")',
-            )
 
     def allocate(
         self,
@@ -223,19 +220,19 @@ class IRBuilder:
                 "there is no such kind of loop",
                 f"kinds: {', '.join(_KINDS)}; scope_attr(axis, 'thread_extent', n) for threads",
             )
-        first, last = ops.convert(begin), ops.convert(end)
+        first, last = convert(begin), convert(end)
         if dtype is None:
             dtype = dt.promote(first.dtype, last.dtype)
-        extent = ops.cast(dtype, last - first)
+        extent = cast(dtype, last - first)
         var = e.Var(name, dtype)
         with self._nested() as body:
             yield var
-        self.emit(s.For(var, ops.cast(dtype, first), extent, how, _closed(body)))
+        self.emit(s.For(var, cast(dtype, first), extent, how, _closed(body)))
 
     @contextmanager
     def while_loop(self, condition: Any) -> Iterator[None]:
         """A loop that goes on while ``condition`` holds."""
-        test = ops.convert(condition)
+        test = convert(condition)
         with self._nested() as body:
             yield
         self.emit(s.While(test, _closed(body)))
@@ -243,7 +240,7 @@ class IRBuilder:
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:
         """The statements that run where ``cond`` holds."""
-        test = ops.convert(cond)
+        test = convert(cond)
         with self._nested() as body:
             yield
         likely = any(test is known for known in self._likely)
@@ -291,7 +288,7 @@ class IRBuilder:
 
 
 def _thread_loop(axis: e.IterVar, extent: e.PrimExpr, body: s.Stmt) -> s.Stmt:
-    first = ops.const(0, axis.var.dtype)
+    first = const(0, axis.var.dtype)
     return s.For(axis.var, first, extent, s.THREAD_BINDING, body, {}, axis.thread_tag)
 
 

@@ -7,7 +7,8 @@ that complete a node made by hand, :mod:`tir.printer` its text, when the package
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from whet.compiler.errors import ArgumentError
 
@@ -19,19 +20,20 @@ class Node:
         infer: completes a node whose fields were given by hand: values become expressions, a
             missing dtype is inferred. The rules are in :mod:`tir.ops.infer_dtype`.
         text: the node as the printer shows it.
+        parts: the children in order, by the table of :mod:`tir.visit.rewrite`.
+        with_parts: the same node with other children, by this table, too.
     """
 
     __slots__ = ()
     infer: ClassVar[Callable[..., None]]
     text: ClassVar[Callable[..., str]]
+    parts: ClassVar[tuple[Any, ...]]
+    with_parts: ClassVar[Callable[..., Any]]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def same_as(self, other: Any) -> bool:
         """True for the same object."""
         return self is other
-
-
-if TYPE_CHECKING:
-    Operator = Callable[[Any, Any], "PrimExpr"]
 
 
 class ExprOp(Node):
@@ -44,39 +46,19 @@ class ExprOp(Node):
     __array_ufunc__ = None  # numpy scalars leave the operators to us, np.exp(expr) is refused
 
     if TYPE_CHECKING:
-        __add__: ClassVar[Operator]
-        __radd__: ClassVar[Operator]
-        __sub__: ClassVar[Operator]
-        __rsub__: ClassVar[Operator]
-        __mul__: ClassVar[Operator]
-        __rmul__: ClassVar[Operator]
-        __truediv__: ClassVar[Operator]
-        __rtruediv__: ClassVar[Operator]
-        __floordiv__: ClassVar[Operator]
-        __rfloordiv__: ClassVar[Operator]
-        __mod__: ClassVar[Operator]
-        __rmod__: ClassVar[Operator]
-        __and__: ClassVar[Operator]
-        __rand__: ClassVar[Operator]
-        __or__: ClassVar[Operator]
-        __ror__: ClassVar[Operator]
-        __xor__: ClassVar[Operator]
-        __rxor__: ClassVar[Operator]
-        __lshift__: ClassVar[Operator]
-        __rlshift__: ClassVar[Operator]
-        __rshift__: ClassVar[Operator]
-        __rrshift__: ClassVar[Operator]
-        __lt__: ClassVar[Operator]
-        __le__: ClassVar[Operator]
-        __gt__: ClassVar[Operator]
-        __ge__: ClassVar[Operator]
-        __neg__: ClassVar[Callable[[Any], PrimExpr]]
-        __invert__: ClassVar[Callable[[Any], PrimExpr]]
-        astype: ClassVar[Callable[[Any, str], PrimExpr]]
-        equal: ClassVar[Operator]
 
+        def _of_two(self, other: Any, /) -> PrimExpr: ...
+        def _of_one(self) -> PrimExpr: ...
         def __eq__(self, other: Any) -> Any: ...
         def __ne__(self, other: Any) -> Any: ...
+        def astype(self, dtype: str) -> PrimExpr: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _of_two
+        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _of_two
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _of_two
+        __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = equal = _of_two
+        __lt__ = __le__ = __gt__ = __ge__ = _of_two
+        __neg__ = __invert__ = _of_one
 
     __hash__ = object.__hash__
 
@@ -120,3 +102,30 @@ def are_expressions(values: Any) -> bool:
         if not isinstance(x, PrimExpr):
             return False
     return True
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def node_class(*fields: str) -> Callable[[type[T]], type[T]]:
+    """Decorator of a class of nodes: its fields are slots, and it equals only itself.
+
+    Args:
+        fields: those that a node made by hand may have as other values than expressions; then it
+            is completed.
+    """
+
+    def complete(node: Any) -> None:
+        for name in fields:
+            held = getattr(node, name)
+            if not isinstance(held, PrimExpr) and not are_expressions(held):
+                node.infer()
+                return
+
+    def decorate(kind: type[T]) -> type[T]:
+        if fields:
+            kind.__post_init__ = complete  # type: ignore[attr-defined]
+        return dataclass(slots=True, eq=False)(kind)
+
+    return decorate

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whet.compiler.tir.expr import IntImm, IterVar, PrimExpr, Range, Var
-from whet.compiler.tir.node import Node, are_expressions
+from whet.compiler.tir.node import Node, node_class
 
 if TYPE_CHECKING:
     from whet.compiler.tir.buffer import Buffer
@@ -96,7 +96,7 @@ class For(Stmt):
         return IterVar(domain, self.var, IterVar.ThreadIndex, self.thread)
 
 
-@dataclass(slots=True, eq=False)
+@node_class("value", "indices")
 class BufferStore(Stmt):
     """``buffer[indices] = value``; lanes where ``mask`` is false are not written."""
 
@@ -105,12 +105,8 @@ class BufferStore(Stmt):
     indices: tuple[PrimExpr, ...]
     mask: PrimExpr | None = None
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.value, PrimExpr) or not are_expressions(self.indices):
-            self.infer()
 
-
-@dataclass(slots=True, eq=False)
+@node_class()
 class SeqStmt(Stmt):
     """Statements one after the other."""
 
@@ -127,7 +123,7 @@ class SeqStmt(Stmt):
         return len(self.seq)
 
 
-@dataclass(slots=True, eq=False)
+@node_class("condition")
 class IfThenElse(Stmt):
     """``if condition: then_case else: else_case``; ``likely`` marks the guard of a loop's tail."""
 
@@ -136,12 +132,8 @@ class IfThenElse(Stmt):
     else_case: Stmt | None = None
     likely: bool = False
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.condition, PrimExpr):
-            self.infer()
 
-
-@dataclass(slots=True, eq=False)
+@node_class()
 class Allocate(Stmt):
     """``buffer`` exists, uninitialised, while ``body`` runs."""
 
@@ -149,7 +141,7 @@ class Allocate(Stmt):
     body: Stmt
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class AllocateConst(Stmt):
     """``buffer`` holds ``data``, a compact array of its shape and dtype, while ``body`` runs."""
 
@@ -158,7 +150,7 @@ class AllocateConst(Stmt):
     body: Stmt
 
 
-@dataclass(slots=True, eq=False)
+@node_class()
 class DeclBuffer(Stmt):
     """``buffer`` is another view, for ``body``, of the memory that its ``data`` points to."""
 
@@ -166,7 +158,7 @@ class DeclBuffer(Stmt):
     body: Stmt
 
 
-@dataclass(slots=True, eq=False)
+@node_class("value")
 class LetStmt(Stmt):
     """``body``, in which ``var`` stands for ``value``, computed once before it."""
 
@@ -174,12 +166,8 @@ class LetStmt(Stmt):
     value: PrimExpr
     body: Stmt
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.value, PrimExpr):
-            self.infer()
 
-
-@dataclass(slots=True, eq=False)
+@node_class("condition", "values")
 class AssertStmt(Stmt):
     """``body``, if ``condition`` holds; else the kernel ends with an error.
 
@@ -191,24 +179,16 @@ class AssertStmt(Stmt):
     body: Stmt
     values: tuple[PrimExpr, ...] = ()
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.condition, PrimExpr) or not are_expressions(self.values):
-            self.infer()
 
-
-@dataclass(slots=True, eq=False)
+@node_class("condition")
 class While(Stmt):
     """``body`` again and again while ``condition`` holds."""
 
     condition: PrimExpr
     body: Stmt
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.condition, PrimExpr):
-            self.infer()
 
-
-@dataclass(slots=True, eq=False)
+@node_class()
 class AttrStmt(Stmt):
     """``body``, of which ``key`` says ``value`` about ``node``: a buffer, a variable or None."""
 
@@ -222,15 +202,11 @@ class AttrStmt(Stmt):
             self.infer()
 
 
-@dataclass(slots=True, eq=False)
+@node_class("value")
 class Evaluate(Stmt):
     """``value`` computed for its side effect; a constant stands for doing nothing."""
 
     value: PrimExpr
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.value, PrimExpr):
-            self.infer()
 
 
 def nothing() -> Stmt:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from whet.compiler.arith import Affine
-from whet.compiler.te.lang.tensor import ComputeOp, Tensor, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import nodes
 
 
 @dataclass(frozen=True)

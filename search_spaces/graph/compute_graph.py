@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from whet.compiler.te.flop import count_flop
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import create_schedule
-from whet.compiler.te.show.flop import count_flop
 from whet.search_spaces.graph.groups import grouped
 from whet.search_spaces.graph.roles import roles_of
 from whet.search_spaces.graph.serialize import Serialized, deserialize, serialize

@@ -6,7 +6,6 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops.table import operation
-from whet.compiler.tir.visit.rewrite import TABLE
 
 EXPENSIVE = 5
 """An element that costs as much is stored rather than computed over and over."""
@@ -29,7 +28,7 @@ def cost_of(op: Operation) -> int:
         seen.add(id(n))
         total += _own(n)
         if type(n) is not e.ProducerLoad:
-            waiting.extend(TABLE[type(n)][0](n))
+            waiting.extend(n.parts)
     return total
 
 

@@ -18,10 +18,10 @@ from math import prod
 import numpy as np
 
 from whet.compiler.te.lang.graph import post_order
-from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.access import accesses
 from whet.search_spaces.graph.stages import int_extent
 
@@ -116,7 +116,7 @@ class _Writer:
             return f"{n.dtype} {self._float(n.value)}"
         if isinstance(n, e.StringImm):
             return repr(n.value)
-        parts = [self._part(p, n, done) for p in TABLE[type(n)][0](n)]
+        parts = [self._part(p, n, done) for p in n.parts]
         words: list[object] = [type(n).__name__, n.dtype]
         if isinstance(n, e.ProducerLoad):
             words.append(f"{self.place[n.producer.op]}.{n.producer.value_index}")

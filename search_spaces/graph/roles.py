@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Node
 

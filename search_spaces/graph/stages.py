@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from whet.compiler.target import Target
 from whet.compiler.te.lang.graph import post_order
-from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.access import Access, accesses
 from whet.search_spaces.graph.cost import cost_of
 

@@ -16,7 +16,6 @@ from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
 from whet.search_spaces.graph.identity import identity_of
 
 # Calls that compute a value of their arguments and nothing else; code elsewhere is never named.
@@ -125,10 +124,10 @@ class _Writer:
     def _needs(self, n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
         if type(n) is e.Reduce:
             c = n.combiner
-            return (*TABLE[e.Reduce][0](n), *c.lhs, *c.rhs, *c.result, *c.identity)
+            return (*n.parts, *c.lhs, *c.rhs, *c.result, *c.identity)
         if type(n) is e.Let:
             return (n.var, n.value, n.body)
-        return TABLE[type(n)][0](n)
+        return n.parts
 
     def _add(self, n: Any, row: list[Any]) -> int:
         if len(self.nodes) >= _MOST:

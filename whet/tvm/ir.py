@@ -11,8 +11,8 @@ from whet.compiler.tir.analysis import (
 )
 from whet.compiler.tir.expr import PrimExpr, Range
 from whet.compiler.tir.function import GlobalVar, IRModule
+from whet.compiler.tir.op_name import OpName as Op
 from whet.compiler.tir.ops.intrinsics import register_intrin_lowering, register_op_attr
-from whet.compiler.tir.ops.op_name import OpName as Op
 from whet.tvm import transform
 
 __all__ = [

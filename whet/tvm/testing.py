@@ -1,4 +1,4 @@
-"""What tests of kernels need: to compare arrays, and to run for several targets with pytest."""
+"""Tests of kernels: arrays compared, and runs for several targets with pytest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 TARGETS = ("llvm", "cuda")
-"""What tests run for that do not say it."""
+"""The targets of tests that name none."""
 
 
 def assert_allclose(
@@ -54,7 +54,7 @@ def _numpy(value: Any) -> np.ndarray:
 
 
 def device_enabled(target: str) -> bool:
-    """Whether kernels for a target, e.g. ``"llvm -mcpu=znver3"``, can run on this machine."""
+    """True if kernels for a target, e.g. ``"llvm -mcpu=znver3"``, can run on this machine."""
     return runtime.enabled(str(target)) and runtime.device(target).exist
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops.table import operation
-from whet.compiler.tir.visit.rewrite import TABLE
 
 KINDS = ("fma", "add", "mul", "div", "special", "select", "branch", "integer")
 """Fused multiply-adds; additions; multiplications; divisions; functions such as exp; minima,
@@ -71,4 +70,4 @@ def _count(root: e.PrimExpr, total: list[int], seen: set[int], guard: bool = Fal
             elif place < _SELECT and not dt.is_float(n.dtype):
                 place = _INTEGER
             total[place] += 1
-        stack += [(p, inside) for p in TABLE[kind][0](n)]
+        stack += [(p, inside) for p in n.parts]

@@ -12,12 +12,12 @@ from whet.compiler.te.bounds.inference import Inference, StageBounds
 from whet.compiler.te.bounds.threads import ancestors, leaf_index
 from whet.compiler.te.lang.relations import AT, INLINE
 from whet.compiler.te.lang.scopes import is_virtual, thread_rank
-from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.primitives.prepack import kernel_part
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import Rewriter, substitute
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes, substitute
 
 SERIAL, UNROLLED, VECTORIZED, PARALLEL, BLOCK, THREAD, VIRTUAL = range(7)
 """Kinds of loops."""

@@ -22,7 +22,6 @@ from whet.autotune.features.loops.forms import (
 )
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.tracing.traced import least, most
-from whet.compiler.tir.visit.rewrite import TABLE
 
 ASSUMED = 64
 """Steps of a loop whose length is known only when the kernel runs."""
@@ -155,7 +154,7 @@ class TracedSizes:
             if isinstance(n, e.Var):
                 loops |= env.get(n, ZERO).loops()
             else:
-                stack.extend(TABLE[type(n)][0](n))
+                stack.extend(n.parts)
         return Form({Unknown(loops): 1})
 
     def extreme(self, form: Form, inner: set[Loop] | None, sign: int) -> Form | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import parts_of
 
 # a tree of more nodes than this, counted as often as they occur, gets names for what it shares
 SHARED_FROM = 300
@@ -23,7 +22,7 @@ def shared_nodes(n: Any) -> dict[int, int]:
     seen: dict[int, int] = {}
 
     def walk(x: Any) -> int:
-        parts = tuple(map(walk, parts_of(x)))
+        parts = tuple(map(walk, x.parts))
         number = numbers.setdefault((*_identity(x), *parts), len(numbers))
         if number == len(sizes):
             sizes.append(1 + sum(sizes[p] for p in parts))
@@ -39,7 +38,7 @@ def shared_nodes(n: Any) -> dict[int, int]:
 
 def _size(n: Any) -> int:
     """The number of nodes of a tree."""
-    return 1 + sum(map(_size, parts_of(n)))
+    return 1 + sum(map(_size, n.parts))
 
 
 def _identity(n: Any) -> tuple:

@@ -22,7 +22,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.visit.rewrite import nodes_of, parts_of
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 # A buffer of at most so many bytes lives on the stack.
 STACK_BYTES = 64 * 1024
@@ -237,7 +237,7 @@ def overlaps(n: s.BufferStore) -> bool:
 
 
 def _reads(n: Any) -> bool:
-    return isinstance(n, (e.BufferLoad, e.Call, e.Let)) or any(map(_reads, parts_of(n)))
+    return isinstance(n, (e.BufferLoad, e.Call, e.Let)) or any(map(_reads, n.parts))
 
 
 def shape_text(buffer: Buffer) -> str:

@@ -12,7 +12,6 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE
 
 _NONE = (e.Ramp, e.Var, e.Let, e.Shuffle, e.BufferLoad, e.BufferView)
 
@@ -29,11 +28,10 @@ def uniform(n: e.PrimExpr, analyzer: Analyzer) -> e.PrimExpr | None:
         decided = _compared(n, analyzer)
         if decided is not None:
             return decided
-    parts, make = TABLE[type(n)]
-    inner = [uniform(x, analyzer) for x in parts(n)]
+    inner = [uniform(x, analyzer) for x in n.parts]
     if any(x is None for x in inner):
         return None
-    return replace(make(n, tuple(inner)), dtype=dt.element(n.dtype))
+    return replace(n.with_parts(tuple(inner)), dtype=dt.element(n.dtype))
 
 
 def _compared(n: e.CmpOp, analyzer: Analyzer) -> e.PrimExpr | None:

@@ -33,7 +33,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import nodes_of, parts_of
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 _WORD = 4  # bytes
 
@@ -166,7 +166,7 @@ class VectorStores:
         if isinstance(n, e.Broadcast):
             self._hold_scalar(n)
             return
-        parts = parts_of(n)
+        parts = n.parts
         if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
             if any(map(vector_loads, parts[1:])) and self._hold_choice(n):
                 return
@@ -227,7 +227,7 @@ class VectorStores:
 
     def _hold_choice(self, n: e.Select | e.Call) -> bool:
         """Write one of two vectors; False where the lanes may choose differently."""
-        condition, yes, no = parts_of(n)
+        condition, yes, no = n.parts
         test, lanes = self._condition(condition), dt.lanes(n.dtype)
         if isinstance(test, bool) or lanes & (lanes - 1):
             return False

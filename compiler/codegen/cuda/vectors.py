@@ -16,7 +16,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE, nodes_of, parts_of
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 #: the most bytes that one instruction moves
 MOST_BYTES = 16
@@ -107,7 +107,7 @@ def can_part(n: e.PrimExpr) -> bool:
     """True if :func:`part` can take lanes out of a vector."""
     if isinstance(n, (e.Let, e.Shuffle)) or (isinstance(n, e.Var) and dt.lanes(n.dtype) > 1):
         return False
-    return all(map(can_part, parts_of(n)))
+    return all(map(can_part, n.parts))
 
 
 def part(n: e.PrimExpr, first: int, count: int) -> e.PrimExpr:
@@ -119,5 +119,4 @@ def part(n: e.PrimExpr, first: int, count: int) -> e.PrimExpr:
         return e.Ramp(ops.add(n.base, first * n.stride), n.stride, count, kind)
     if isinstance(n, e.Broadcast):
         return e.Broadcast(n.value, count, kind)
-    parts, make = TABLE[type(n)]
-    return replace(make(n, tuple(part(x, first, count) for x in parts(n))), dtype=kind)
+    return replace(n.with_parts(tuple(part(x, first, count) for x in n.parts)), dtype=kind)

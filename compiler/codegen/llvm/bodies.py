@@ -6,7 +6,7 @@ from whet.compiler.codegen.outside import handed_buffer
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.visit.rewrite import nodes_of, parts_of
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 _HOLDERS = (
     s.Allocate,
@@ -41,7 +41,7 @@ class Written:
         if known is not None:
             return known[1]
         written: dict[int, Buffer] = {}
-        for part in parts_of(n):
+        for part in n.parts:
             if isinstance(part, s.Stmt):
                 written.update(self._of(part))
                 continue

@@ -27,7 +27,6 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops.ops import FOLD
-from whet.compiler.tir.visit.rewrite import parts_of
 
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 _EFFECTS = ("call_packed", "call_extern")
@@ -343,4 +342,4 @@ class Expressions:
 def _may_trap(n: e.PrimExpr) -> bool:
     if isinstance(n, e.BufferLoad) or (isinstance(n, e.Call) and n.op in _EFFECTS):
         return True
-    return any(map(_may_trap, parts_of(n)))
+    return any(map(_may_trap, n.parts))

@@ -25,7 +25,7 @@ from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
-from whet.compiler.tir.visit.rewrite import TABLE, nodes_of, parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import TABLE, nodes_of, statements_of
 
 _TAGS = ("vthread", "cthread")
 # as many copies of a statement as TVM makes before it writes a loop
@@ -61,17 +61,17 @@ class _Touched:
             before = len(self.variables) + len(self.buffers)
             self._statement(loop.body, False)
 
-    def depends(self, n: object) -> bool:
+    def depends(self, n: e.PrimExpr) -> bool:
         """True for an expression that depends on the virtual thread."""
         if isinstance(n, e.Var):
             return n in self.variables
         if isinstance(n, (e.BufferLoad, e.BufferView)) and n.buffer in self.buffers:
             return True
-        return any(self.depends(p) for p in parts_of(n))
+        return any(self.depends(p) for p in n.parts)
 
     def decided(self, n: s.Stmt) -> bool:
         """True for a statement with an expression of its own that depends on the thread."""
-        return any(self.depends(p) for p in parts_of(n) if not isinstance(p, s.Stmt))
+        return any(self.depends(p) for p in n.parts if not isinstance(p, s.Stmt))
 
     def _statement(self, n: s.Stmt, around: bool) -> None:
         """Look at a statement that runs under something that depends on the thread, or not."""
@@ -114,7 +114,7 @@ class _Injector:
             return self._allocate(n)
         if self._separate(n):
             return self._around(n)
-        parts = [self.visit(p) if isinstance(p, s.Stmt) else p for p in parts_of(n)]
+        parts = [self.visit(p) if isinstance(p, s.Stmt) else p for p in n.parts]
         out = TABLE[type(n)][1](n, tuple(parts))
         if isinstance(n, s.AttrStmt) and n.node in self.repeated:
             return replace(out, node=self.repeated[n.node])

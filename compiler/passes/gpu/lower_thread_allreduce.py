@@ -46,7 +46,7 @@ from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import BufferRewriter
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, conjuncts, nodes_of, parts_of, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, conjuncts, nodes_of, variables
 
 _WARP = 32
 _ZERO = ops.const(0)
@@ -306,7 +306,7 @@ class _Uses:
         else:
             access = isinstance(n, (e.BufferView, e.BufferLoad, s.BufferStore))
             own = not access or n.buffer.data not in self.parts or self._is_own(n, leads)
-        return own and all(self.alone(x, leads) for x in parts_of(n))
+        return own and all(self.alone(x, leads) for x in n.parts)
 
     def _is_own(self, n: e.BufferView | e.BufferLoad | s.BufferStore, leads: bool) -> bool:
         """True for an access to the thread's own part, or to the result by one who may."""

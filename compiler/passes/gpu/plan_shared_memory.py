@@ -36,7 +36,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import nodes_of, parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import nodes_of, statements_of
 
 _ALIGNMENT = 16  # bytes of the widest access
 # Sharing saves memory and may cost a barrier: less than this is not worth one.
@@ -118,7 +118,7 @@ class _Lives:
 
     def _own(self, n: s.Stmt) -> set[e.Var]:
         used = {n.buffer.data} if isinstance(n, s.BufferStore) else set()
-        for part in parts_of(n):
+        for part in n.parts:
             if not isinstance(part, s.Stmt):
                 for x in nodes_of(part, e.BufferLoad, e.BufferView, e.Var):
                     used.add(x if isinstance(x, e.Var) else x.buffer.data)

@@ -20,7 +20,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, Rewriter, parts_of, variables
+from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, Rewriter, variables
 
 _NEVER = (e.Ramp, e.Broadcast, e.BufferView, e.Shuffle, e.Cast)
 
@@ -69,7 +69,7 @@ def _largest(roots: list[e.PrimExpr], equivalent: bool) -> tuple[Hashable, e.Pri
             return 1 + visit(n.args[0])
         if isinstance(n, (e.Let, e.Reduce)):
             return 1
-        size = 1 + sum(visit(p) for p in parts_of(n))
+        size = 1 + sum(visit(p) for p in n.parts)
         masked = isinstance(n, e.BufferLoad) and n.mask is not None
         if dt.lanes(n.dtype) == 1 and not isinstance(n, _NEVER) and not masked and is_pure(n):
             key = _key(n, equivalent)

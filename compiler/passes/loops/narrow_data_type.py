@@ -17,7 +17,7 @@ from whet.compiler.target import Target
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import Rewriter, parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import Rewriter, statements_of
 
 _MOST = 2**31 - 1
 
@@ -55,7 +55,7 @@ def _too_wide(body: s.Stmt, analyzer: Analyzer, narrow: set[e.Var]) -> set[e.Var
             return ({n}, True) if n in narrow else (set(), n.dtype != "int64")
         if isinstance(n, e.IntImm):
             return set(), abs(n.value) <= _MOST
-        parts = [visit(p) for p in parts_of(n)]
+        parts = [visit(p) for p in n.parts]
         used = set().union(*[u for u, _ in parts]) if parts else set()
         fits = all(ok for _, ok in parts)
         if isinstance(n, e.ARITHMETIC) and n.dtype == "int64":
@@ -111,7 +111,7 @@ class _Narrow(Rewriter):
 
     def _vector(self, n: e.Ramp | e.Broadcast) -> e.PrimExpr:
         n = self.children(n)
-        (inner,) = parts_of(n)
+        (inner,) = n.parts
         kind = f"{inner.dtype}x{n.lanes}"
         return n if kind == n.dtype else replace(n, dtype=kind)
 

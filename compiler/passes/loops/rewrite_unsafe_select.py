@@ -14,7 +14,6 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import parts_of
 
 
 def rewrite_unsafe_select(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -37,7 +36,7 @@ def rewrite_unsafe_select(func: PrimFunc, target: Target, config: PassConfig) ->
                 return safe(n.args[0])
             if not is_pure(n):
                 return False
-        return all(safe(p) for p in parts_of(n))
+        return all(safe(p) for p in n.parts)
 
     rewrite = FactsRewriter({e.Select: choose})
     return func.with_body(rewrite(func.body))

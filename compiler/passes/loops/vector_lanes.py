@@ -13,7 +13,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, conjuncts, nodes_of
+from whet.compiler.tir.visit.rewrite import LEAVES, conjuncts, nodes_of
 
 
 class NotVectorizable(Exception):
@@ -122,7 +122,7 @@ class Lanes:
             return n is self.var or n in self.lets
         known = self._known.get(id(n))
         if known is None:
-            known = n, any(map(self._depends, TABLE[kind][0](n)))
+            known = n, any(map(self._depends, n.parts))
             self._known[id(n)] = known
         return known[1]
 
@@ -218,8 +218,7 @@ class Lanes:
 
     def _each(self, n: e.PrimExpr) -> e.PrimExpr:
         """An operation on all lanes of its operands."""
-        operands, make = TABLE[type(n)]
-        out = make(n, tuple(map(self._all_lanes, operands(n))))
+        out = n.with_parts(tuple(map(self._all_lanes, n.parts)))
         return replace(out, dtype=self._of_type(n))
 
     def _select(self, n: e.Select) -> e.PrimExpr:

@@ -8,6 +8,7 @@ Two accesses with such indices, of the same digits, meet in one thread only, wha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.radix import is_mixed_radix
@@ -16,7 +17,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.printer import Printer
-from whet.compiler.tir.visit.rewrite import nodes_of, parts_of, variables
+from whet.compiler.tir.visit.rewrite import nodes_of, variables
 
 SECOND_HALF = "double_buffer_write"
 """Key of an attribute around stores into the half of a buffer that this step of a loop does not
@@ -133,7 +134,7 @@ class Accesses:
     def of(self, node: s.Stmt, skip: s.Stmt | None = None) -> list[Access]:
         """The accesses of a statement, without those below ``skip``."""
         found: list[Access] = []
-        stack: list[object] = [node]
+        stack: list[Any] = [node]
         if isinstance(node, s.IfThenElse):
             stack = [node.condition]
         while stack:
@@ -142,7 +143,7 @@ class Accesses:
                 continue
             if isinstance(n, (e.BufferLoad, s.BufferStore)) and self._counts(n, node):
                 found.append(self._access(n))
-            stack.extend(parts_of(n))
+            stack.extend(n.parts)
         return found
 
     def _counts(self, n: e.BufferLoad | s.BufferStore, around: s.Stmt) -> bool:

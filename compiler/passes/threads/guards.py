@@ -51,7 +51,7 @@ def guarded(n: s.Stmt, condition: e.PrimExpr, tag: str, own: set[e.Var] | None) 
         other = None if n.else_case is None else guarded(n.else_case, condition, tag, own)
         then = guarded(n.then_case, condition, tag, own)
         return s.IfThenElse(n.condition, then, other, n.likely)
-    return replace(n, body=guarded(n.body, condition, tag, own))  # type: ignore[type-var,attr-defined]
+    return replace(n, body=guarded(n.body, condition, tag, own))  # type: ignore[attr-defined]
 
 
 def is_alike(n: s.Stmt, own: set[e.Var] | None) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.radix import is_mixed_radix
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import parts_of, variables
+from whet.compiler.tir.visit.rewrite import variables
 
 # So many steps of threads and loops are looked at; of more, the first ones of the longest.
 _MOST = 1 << 16
@@ -102,7 +102,7 @@ def _value(n: e.PrimExpr, values: Mapping[e.Var, np.ndarray]) -> np.ndarray:
     if operation is None:
         raise _Unknown
     with np.errstate(divide="ignore"):
-        return operation(*(_value(p, values) for p in parts_of(n)))
+        return operation(*(_value(p, values) for p in n.parts))
 
 
 def _several(places: list[np.ndarray], thread: np.ndarray) -> bool:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds.threads import ancestors, leaf_index, shared_loops
 from whet.compiler.te.lang.relations import INLINE
-from whet.compiler.te.lang.tensor import ExternOp, nodes
+from whet.compiler.te.lang.tensor import ExternOp
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import nodes
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -124,9 +125,8 @@ class Inference(Generic[B]):
     def domain(self, stage: Stage, b: B) -> None:
         """The bounds of a stage's axes, as if it computed its whole tensor."""
         for a in (*stage.op.axis, *stage.op.reduce_axis):
-            assert a.dom is not None
-            b.mins[a] = self.sizes.form(a.dom.min)
-            b.extents[a] = self.sizes.size(a.dom.extent)
+            b.mins[a] = self.sizes.form(a.domain.min)
+            b.extents[a] = self.sizes.size(a.domain.extent)
 
     def region(self, stage: Stage, b: B, values: Any) -> None:
         """The bounds of an attached stage's axes: of what its readers read in one step around it.

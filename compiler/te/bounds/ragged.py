@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.errors import ScheduleError
+from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
@@ -29,17 +29,13 @@ def ragged_axes(op: Operation) -> list[e.IterVar]:
 
 
 def _needed(axis: e.IterVar) -> set[e.Var]:
-    assert axis.dom is not None
-    return variables(axis.dom.min) | variables(axis.dom.extent)
+    return variables(axis.domain.min) | variables(axis.domain.extent)
 
 
 def stands_as_written(stage: Stage) -> bool:
     """True if all that the domains depend on are loops of the stage, before the reduction's."""
-    leaves = list(stage.leaf_iter_vars)
-    first = next(
-        (k for k, leaf in enumerate(leaves) if leaf.iter_type == e.COMM_REDUCE), len(leaves)
-    )
-    before = {leaf.var for leaf in leaves[:first] if _is_counted(stage, leaf)}
+    leaves = stage.leaf_iter_vars[: stage.first_reduce]
+    before = {leaf.var for leaf in leaves if _is_counted(stage, leaf)}
     own = {a.var for a in stage.op.axis}
     return all(_needed(a) & own <= before for a in ragged_axes(stage.op))
 
@@ -56,14 +52,12 @@ def hull(stage: Stage, axis: e.IterVar, analyzer: Analyzer) -> tuple[Affine, Aff
     Raises:
         ScheduleError: it is not known.
     """
-    assert axis.dom is not None
     own = set()
     for a in stage.op.axis:
-        assert a.dom is not None
         own.add(a.var)
-        analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
-    low = analyzer.eliminate(analyzer.affine(axis.dom.min), own, -1)
-    end = analyzer.affine(ops.add(axis.dom.min, axis.dom.extent))
+        analyzer.bind_loop(a.var, a.domain.min, a.domain.extent)
+    low = analyzer.eliminate(analyzer.affine(axis.domain.min), own, -1)
+    end = analyzer.affine(ops.add(axis.domain.min, axis.domain.extent))
     high = analyzer.eliminate(end, own, 1)
     if low is None or high is None:
         raise refused(stage.op, f"schedule {stage.op.name}")
@@ -76,9 +70,8 @@ def guarded(op: ComputeOp, body: e.PrimExpr) -> e.PrimExpr:
         return body
     tests = [body.condition]
     for a in ragged_axes(op):
-        assert a.dom is not None
-        tests.append(ops.compare(e.GE, a.var, a.dom.min))
-        tests.append(ops.compare(e.LT, a.var, ops.add(a.dom.min, a.dom.extent)))
+        tests.append(ops.compare(e.GE, a.var, a.domain.min))
+        tests.append(ops.compare(e.LT, a.var, ops.add(a.domain.min, a.domain.extent)))
     return replace(body, condition=ops.all_of(*tests))
 
 
@@ -88,14 +81,13 @@ def renamed_domains(op: ComputeOp, names: dict[e.Var, Any]) -> tuple[e.IterVar, 
     out = []
     for a in op.reduce_axis:
         if any(a is b for b in ragged):
-            assert a.dom is not None
-            low, many = (substitute(x, names) for x in (a.dom.min, a.dom.extent))
+            low, many = (substitute(x, names) for x in (a.domain.min, a.domain.extent))
             a = e.IterVar(e.Range.from_min_extent(low, many), a.var, a.iter_type, a.thread_tag)
         out.append(a)
     return tuple(out)
 
 
-def refused(op: Operation, request: str) -> ScheduleError:
+def refused(op: Operation, request: Text) -> ScheduleError:
     """Why a primitive cannot be had of a reduction with ragged axes."""
     axes = ", ".join(a.var.name for a in ragged_axes(op))
     return ScheduleError(

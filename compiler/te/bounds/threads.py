@@ -106,8 +106,7 @@ def leaf_index(stage: Stage, axis: e.IterVar | None) -> int:
 
 def thread_of(stage: Stage, leaf: e.IterVar) -> e.IterVar | None:
     """The thread axis that runs a loop."""
-    attr = stage.iter_var_attrs.get(leaf)
-    return attr.bind_thread if attr is not None else None
+    return stage.attr(leaf).bind_thread
 
 
 def around(stage: Stage) -> Iterator[tuple[str, e.IterVar]]:
@@ -179,7 +178,7 @@ def is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
     return any(at is x for x in loops)
 
 
-def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) -> s.Stmt:
+def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt) -> s.Stmt:
     """A reduction over a block's threads, in a loop over one block where no thread stands around.
 
     What it begins with, its steps and its result are then one kernel: they meet in the memory that
@@ -189,9 +188,8 @@ def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt, first_reduce: int) 
         bounds: of the schedule.
         stage: the one that reduces.
         nest: its statement inside its loops over data.
-        first_reduce: the place of its first loop over a reduction axis.
     """
-    leaves = stage.leaf_iter_vars
+    leaves, first_reduce = stage.leaf_iter_vars, stage.first_reduce
     bound = [thread_of(stage, leaf) for leaf in leaves[:first_reduce]]
     threads = [t for t in (*bound, *stage.launch_threads) if t is not None]
     tags = [t.thread_tag for t in threads] + [tag for tag, _ in around(stage)]

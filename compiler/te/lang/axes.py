@@ -78,6 +78,14 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None
     return e.IterVar(domain, e.Var(name or tag, kind), e.THREAD_INDEX, tag)
 
 
+def axis_over(
+    name: str, extent: Any, dtype: str = "int32", iter_type: int = e.DATA_PAR
+) -> e.IterVar:
+    """An axis of ``extent`` steps from 0 on."""
+    domain = e.Range.from_min_extent(ops.const(0, dtype), extent)
+    return e.IterVar(domain, e.Var(name, dtype), iter_type)
+
+
 def index_type(extent: e.PrimExpr) -> str:
     """The type of the variable of an axis with this extent: int64 where the extent is."""
     return "int64" if extent.dtype == "int64" else "int32"

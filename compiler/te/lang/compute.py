@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te.lang.axes import index_type, integer
+from whet.compiler.te.lang.axes import axis_over, index_type, integer
 from whet.compiler.te.lang.tag import chosen_tag
-from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.visit.rewrite import nodes
 
 
 def dimensions(shape: Any, request: str) -> tuple[e.PrimExpr, ...]:
@@ -210,14 +211,7 @@ def compute(
     dims = dimensions(shape, request)
     tag, attrs = chosen_tag(tag, request), checked_attrs(attrs, request)
     names, given = _parameters(fcompute, len(dims), varargs_names, request)
-    axis = tuple(
-        e.IterVar(
-            e.Range.from_min_extent(ops.const(0, index_type(d)), d),
-            e.Var(n, index_type(d)),
-            e.DATA_PAR,
-        )
-        for n, d in zip(names, dims)
-    )
+    axis = tuple(axis_over(n, d, index_type(d)) for n, d in zip(names, dims))
     result = fcompute(*[a.var for a in axis[:given]])
     many = isinstance(result, (tuple, list))
     body = []
@@ -284,8 +278,7 @@ def _reduction_axes(body: list[e.PrimExpr], request: str) -> tuple[e.IterVar, ..
         )
     _check_groups(top, request)
     for a in top[0].axis:
-        assert a.dom is not None
-        if any(type(n) is e.ProducerLoad for n in nodes((a.dom.min, a.dom.extent))):
+        if any(type(n) is e.ProducerLoad for n in nodes((a.domain.min, a.domain.extent))):
             raise ArgumentError(
                 request,
                 f"the domain of {a.var.name} is read from a tensor",

@@ -6,15 +6,15 @@ import numbers
 from collections.abc import Callable
 from typing import Any
 
-from whet.compiler.errors import ScheduleError
-from whet.compiler.te.lang.tensor import nodes
+from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.tracing.traced import TracedInt, shown, whole
+from whet.compiler.tir.visit.rewrite import nodes
 
 
-def as_size(value: Any, name: str, request: str, loops: Callable[[], str]) -> e.PrimExpr:
+def as_size(value: Any, name: str, request: Text, loops: Callable[[], str]) -> e.PrimExpr:
     """A size as an expression.
 
     Raises:
@@ -37,14 +37,14 @@ def as_size(value: Any, name: str, request: str, loops: Callable[[], str]) -> e.
 _PLAIN = (e.Var, e.IntImm, e.FloatImm, e.StringImm, e.BinaryOp, e.Not, e.Cast, e.Select)
 
 
-def plain(value: e.PrimExpr, request: str) -> e.PrimExpr:
+def plain(value: e.PrimExpr, request: Text) -> e.PrimExpr:
     """The expression, if it is known before any tensor is: then the trace can write it down.
 
     Raises:
         ScheduleError: for one that reads a tensor or calls a function.
     """
     for n in nodes([value]):
-        if not isinstance(n, _PLAIN) and not (isinstance(n, e.Call) and n.op == "if_then_else"):
+        if not isinstance(n, _PLAIN) and not e.is_choice(n):
             what = f"calls {n.op}" if isinstance(n, e.Call) else f"holds a {type(n).__name__}"
             raise ScheduleError(
                 request,
@@ -54,7 +54,7 @@ def plain(value: e.PrimExpr, request: str) -> e.PrimExpr:
     return value
 
 
-def as_int(value: Any, name: str, least: int, request: str) -> int:
+def as_int(value: Any, name: str, least: int, request: Text) -> int:
     """A number that must be known now.
 
     Raises:

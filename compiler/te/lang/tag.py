@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
-from functools import wraps
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -12,7 +11,7 @@ from whet.compiler.errors import ArgumentError
 _current: ContextVar[str] = ContextVar("whet_tag", default="")
 
 
-class TagScope:
+class TagScope(ContextDecorator):
     """The result of :func:`tag_scope`: a ``with`` block, or a decorator of a function."""
 
     def __init__(self, tag: str) -> None:
@@ -32,16 +31,6 @@ class TagScope:
 
     def __exit__(self, *error: object) -> None:
         _current.reset(self._before.pop())
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, whose operations get the tag."""
-
-        @wraps(function)
-        def tagged(*args: Any, **options: Any) -> Any:
-            with TagScope(self.tag):
-                return function(*args, **options)
-
-        return tagged
 
 
 def tag_scope(tag: str) -> TagScope:

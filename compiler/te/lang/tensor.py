@@ -12,7 +12,7 @@ from whet.compiler.te.lang.axes import widened
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import nodes
 
 if TYPE_CHECKING:
     from whet.compiler.tir.buffer import Buffer
@@ -119,11 +119,8 @@ class ComputeOp(Operation):
     def input_tensors(self) -> list[Tensor]:
         """The tensors it reads, in the order of their first use."""
         if self._inputs is None:  # operations do not change, and bodies may be large
-            tensors: dict[tuple[Operation, int], Tensor] = {}
-            for n in nodes(self.body):
-                if type(n) is e.ProducerLoad:
-                    tensors.setdefault((n.producer.op, n.producer.value_index), n.producer)
-            object.__setattr__(self, "_inputs", tuple(tensors.values()))
+            reads = (n.producer for n in nodes(self.body) if type(n) is e.ProducerLoad)
+            object.__setattr__(self, "_inputs", tuple(dict.fromkeys(reads)))
         return list(self._inputs or ())
 
     def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
@@ -171,31 +168,6 @@ class ExternOp(Operation):
     def output_dtype(self, index: int) -> str:
         """The element type of the output's buffer."""
         return self.output_placeholders[index].dtype
-
-
-def nodes(roots: Any) -> list[Any]:
-    """Every node of some expressions once, children first, in the order of their first use.
-
-    Expressions may share parts; a walk that followed each way to a part would never end for sixty
-    sums of something with itself.
-    """
-    out: list[Any] = []
-    seen: set[int] = set()
-    stack: list[Any] = list(reversed(tuple(roots)))
-    while stack:
-        n = stack.pop()
-        if n is None:  # stands above a node whose children are done
-            out.append(stack.pop())
-            continue
-        if id(n) in seen:
-            continue
-        seen.add(id(n))
-        parts = TABLE[type(n)][0](n)
-        if parts:
-            stack += (n, None, *reversed(parts))
-        else:
-            out.append(n)
-    return out
 
 
 class Tensor(e.ExprOp):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import IfThenElse, Stmt
-from whet.compiler.tir.visit.rewrite import TABLE, substitute, variables
+from whet.compiler.tir.visit.rewrite import substitute, variables
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
@@ -45,10 +44,9 @@ class Guards:
     def _outside(self, stage: Stage, a: e.IterVar) -> tuple[bool, bool]:
         """True if an axis may be below 0; and if it may be beyond the tensor."""
         b = self.bounds.stages[stage]
-        assert a.dom is not None
         if b.whole:
             return False, False
-        index, whole = b.index(a), self.analyzer.affine(a.dom.extent)
+        index, whole = b.index(a), self.analyzer.affine(a.domain.extent)
         below = not self.analyzer.at_most_zero(index.scaled(-1))
         above = not self.analyzer.at_most_zero((index - whole).shifted(1))
         if above and self.bounds.threads and b.guards:
@@ -67,10 +65,8 @@ class Guards:
         several times over.
         """
         op = stage.op
-        assert isinstance(op, ComputeOp)
         out: list[e.PrimExpr] = []
         for a in op.axis:
-            assert a.dom is not None
             below, above = self._outside(stage, a)
             if not below and not above:
                 continue
@@ -79,7 +75,7 @@ class Guards:
                 if below:
                     out.append(ops.compare(e.GE, index, ops.const(0, a.dtype)))
                 if above:
-                    out.append(ops.compare(e.LT, index, a.dom.extent))
+                    out.append(ops.compare(e.LT, index, a.domain.extent))
         return out
 
     def values(self, stage: Stage) -> dict[e.Var, e.PrimExpr]:
@@ -88,16 +84,14 @@ class Guards:
         if known is None:
             known = self.bounds.axis_values(stage)
             op, b = stage.op, self.bounds.stages[stage]
-            assert isinstance(op, ComputeOp)
             clamped = {}
             for a in op.axis:
-                assert a.dom is not None
                 below, above = self._outside(stage, a)
                 guarded = stage in self.in_place
                 if (below or above) and not guarded and self._reads(stage, a) == "unsafe":
                     index = b.index(a).to_expr()
                     if above:
-                        index = ops.minimum(index, ops.subtract(a.dom.extent, 1))
+                        index = ops.minimum(index, ops.subtract(a.domain.extent, 1))
                     clamped[a.var] = ops.maximum(index, 0) if below else index
             known = {**known, **clamped}
             self._values[stage] = known
@@ -117,7 +111,7 @@ class Guards:
             if id(n) in seen:
                 return
             seen.add(id(n))
-            if isinstance(n, e.Call) and n.op == "if_then_else":
+            if e.is_choice(n):
                 visit(n.args[0], seen)
                 visit(n.args[2], seen)
                 # what was seen where nothing guards it needs no look under a guard
@@ -135,7 +129,7 @@ class Guards:
                         kinds.add("region")
                     if kept[k] != "region" and not self._in_range(substitute(i, values), d):
                         kinds.add("unsafe")
-            for part in TABLE[type(n)][0](n):
+            for part in n.parts:
                 visit(part, seen)
 
         parts = {n.producer.op: self._kept(read) for read, n in self.bounds.reads(stage)}
@@ -145,8 +139,7 @@ class Guards:
         if "unsafe" not in kinds:
             return "safe"
         # what may be empty has no element to clamp an index to
-        assert axis.dom is not None
-        may_be_empty = not self.analyzer.positive(self.analyzer.affine(axis.dom.extent))
+        may_be_empty = not self.analyzer.positive(self.analyzer.affine(axis.domain.extent))
         return "attached" if "region" in kinds or may_be_empty else "unsafe"
 
     def _kept(self, stage: Stage) -> list[str]:
@@ -159,12 +152,10 @@ class Guards:
         op = stage.op
         if b is None or b.whole or stage in self.in_place:
             return ["whole"] * len(stage.op.output_shape(0))
-        assert isinstance(op, ComputeOp)
         out = []
         for a in op.axis:
-            assert a.dom is not None
-            first = self.analyzer.affine(a.dom.min).key == b.mins[a].key
-            if first and self.analyzer.affine(a.dom.extent).key == b.extents[a].key:
+            first = self.analyzer.affine(a.domain.min).key == b.mins[a].key
+            if first and self.analyzer.affine(a.domain.extent).key == b.extents[a].key:
                 out.append("whole")
             else:
                 guarded = any(self._outside(stage, a)) and self._reads(stage, a) == "attached"

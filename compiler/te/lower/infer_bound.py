@@ -7,7 +7,7 @@ needs: guards, the length of loops over threads, and statements that stand as a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Affine, Analyzer
@@ -15,12 +15,12 @@ from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds import inference, ragged, threads
 from whet.compiler.te.bounds.extents import AffineSizes, Guards, pass_down, pass_up
 from whet.compiler.te.lang.relations import AT, INLINE
-from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
 from whet.compiler.te.lower.inlining import Inlining
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import THREAD_BINDING, UNROLLED, VECTORIZED
-from whet.compiler.tir.visit.rewrite import substitute, variables
+from whet.compiler.tir.visit.rewrite import changed, nodes, substitute, variables
 from whet.compiler.tir.visit.sharing import bind_shared
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Bounds(inference.Inference[StageBounds]):
             if (
                 last is None
                 or hidden & {a.var for a in stage.leaf_iter_vars}
-                or self._has_fixed_length(stage, last)
+                or stage.attr(last).kind in (UNROLLED, VECTORIZED, THREAD_BINDING)
                 or form.terms[last.var][1] < 0
                 or (self.threads and threads.waits_inside(self, stage, last, form.terms))
             ):
@@ -185,15 +185,10 @@ class Bounds(inference.Inference[StageBounds]):
             self.analyzer.bind(last.var, Affine({}, 0), b.limits[last].shifted(-1))
         b.guards = kept
 
-    def _has_fixed_length(self, stage: Stage, leaf: e.IterVar) -> bool:
-        attr = stage.iter_var_attrs.get(leaf)
-        return attr is not None and attr.kind in (UNROLLED, VECTORIZED, THREAD_BINDING)
-
     def axis_values(self, stage: Stage) -> dict[e.Var, e.PrimExpr]:
         """The variables of a stage's axes in terms of the loops."""
         b = self.stages[stage]
         op = stage.op
-        assert isinstance(op, ComputeOp)
         out: dict[e.Var, e.PrimExpr] = {}
         for a in (*op.axis, *op.reduce_axis):
             index = b.index(a)
@@ -212,9 +207,7 @@ def _named(bodies: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
     out: list[e.PrimExpr] = []
     for body in bodies:
         if isinstance(body, e.Reduce):
-            source = tuple(named(x) for x in body.source)
-            changed = any(a is not b for a, b in zip(source, body.source))
-            out.append(replace(body, source=source) if changed else body)
+            out.append(changed(body, source=tuple(map(named, body.source))))
         else:
             out.append(named(body))
     return tuple(out)

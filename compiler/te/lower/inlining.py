@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.te.lang.relations import INLINE
-from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import Rewriter, substitute
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes, substitute
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -44,10 +44,6 @@ class _Element:
 class _MissingError(Exception):
     """An element has to be expanded before the one at hand."""
 
-    def __init__(self, element: _Element) -> None:
-        super().__init__()
-        self.element = element
-
 
 class Inlining:
     """Puts what the inlined stages of a schedule compute where it is read."""
@@ -71,7 +67,7 @@ class Inlining:
                 try:
                     element.value = self._rewrite(element.body)
                 except _MissingError as missing:
-                    stack.append(missing.element)
+                    stack.append(missing.args[0])
                     continue
             stack.pop()
         assert first.value is not None

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whet.compiler.te.bounds.threads import around, thread_of
+from whet.compiler.te.bounds.threads import around
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.lower import lower_reduce
 from whet.compiler.te.lower.infer_bound import Bounds
@@ -77,7 +77,7 @@ class Parts:
         return out
 
 
-def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
+def parts(bounds: Bounds, stage: Stage) -> Parts | None:
     """Shared memory for a reduction over the threads of a block; None where none is needed.
 
     None, too, where the loops are not such: then they stay loops, which a GPU's target refuses.
@@ -86,12 +86,8 @@ def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
         return None
     b = bounds.stages[stage]
 
-    def tag_of(leaf: e.IterVar) -> str:
-        thread = thread_of(stage, leaf)
-        return thread.thread_tag if thread is not None else ""
-
-    inner = stage.leaf_iter_vars[first_reduce:]
-    bound = [(leaf, tag_of(leaf)) for leaf in inner if tag_of(leaf)]
+    inner = stage.leaf_iter_vars[stage.first_reduce :]
+    bound = [(leaf, tag) for leaf in inner if (tag := stage.attr(leaf).thread_tag)]
     if not bound or any(leaf.iter_type != e.COMM_REDUCE for leaf in inner):
         return None
     tags = {tag for _, tag in bound}
@@ -103,7 +99,7 @@ def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
         if not extent.is_const or extent.const == 0:
             return None
         loops.append((leaf, tag, extent.const))
-    outer = _outer(bounds, stage, stage.leaf_iter_vars[:first_reduce], tag_of)
+    outer = _outer(bounds, stage, stage.leaf_iter_vars[: stage.first_reduce])
     sizes: list[int] = []
     for tag in [t for t in outer if t in tags]:
         del outer[tag]
@@ -123,7 +119,7 @@ def parts(bounds: Bounds, stage: Stage, first_reduce: int) -> Parts | None:
 
 
 def _outer(
-    bounds: Bounds, stage: Stage, leaves: list[e.IterVar], tag_of: Callable[[e.IterVar], str]
+    bounds: Bounds, stage: Stage, leaves: list[e.IterVar]
 ) -> dict[str, tuple[e.Var, int | None]]:
     """The loops over threads of the block around a reduction: tag -> variable and steps."""
     out: dict[str, tuple[e.Var, int | None]] = {}
@@ -145,7 +141,7 @@ def _outer(
     for t in stage.launch_threads:
         add(t.thread_tag, t)
     for leaf in leaves:
-        add(tag_of(leaf), leaf)
+        add(stage.attr(leaf).thread_tag, leaf)
     return out
 
 

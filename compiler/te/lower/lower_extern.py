@@ -10,7 +10,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.stmt import Stmt
 from whet.compiler.tir.visit.buffers import replace_buffers
-from whet.compiler.tir.visit.rewrite import Node, Rewriter
+from whet.compiler.tir.visit.rewrite import Node, Rewriter, substitute
 
 
 def extern_nest(op: ExternOp, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
@@ -29,13 +29,7 @@ def extern_nest(op: ExternOp, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> 
         _bind(op, b, r, values)
     body = _with_views(op.body, dict(zip(declared, real)))
     body = replace_buffers(body, dict(zip(declared, real)))
-    if not values:
-        return body
-
-    def swap(v: e.Var) -> Node:
-        return values.get(v, v)
-
-    return Rewriter({e.Var: swap, e.SizeVar: swap})(body)
+    return substitute(body, values)
 
 
 def _with_views(body: Stmt, buffers: dict[Buffer, Buffer]) -> Stmt:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LowerError
-from whet.compiler.te.lang.relations import IterVarAttr
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.ops import ops
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from whet.compiler.te.lower.infer_bound import StageBounds
     from whet.compiler.te.stage import Stage
 
-_PLAIN = IterVarAttr()
 #: what holds for the loops that set a reduction's first values, too
 _UNROLLING = ("auto_unroll_max_step", "unroll_explicit")
 
@@ -36,7 +34,7 @@ def loop(
     Raises:
         LowerError: for a vectorised or unrolled loop whose extent is not a constant.
     """
-    attr = stage.iter_var_attrs.get(leaf, _PLAIN)
+    attr = stage.attr(leaf)
     kind = attr.kind
     extent = b.lengths.get(leaf) or b.limits.get(leaf, b.extents[leaf])
     if kind in (s.VECTORIZED, s.UNROLLED) and not extent.is_const:
@@ -68,8 +66,7 @@ def loop(
 def launched(stage: Stage, b: StageBounds, nest: s.Stmt) -> s.Stmt:
     """The whole stage in the threads of ``env_threads``."""
     for t in reversed(stage.launch_threads):
-        assert t.dom is not None
         nest = s.For(
-            b.launched[t], ops.const(0), t.dom.extent, s.THREAD_BINDING, nest, {}, t.thread_tag
+            b.launched[t], ops.const(0), t.domain.extent, s.THREAD_BINDING, nest, {}, t.thread_tag
         )
     return nest

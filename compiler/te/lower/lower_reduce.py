@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.compute import groups
-from whet.compiler.te.lang.tensor import nodes
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
-from whet.compiler.tir.visit.rewrite import substitute
+from whet.compiler.tir.visit.rewrite import nodes, substitute
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
@@ -30,13 +29,10 @@ Read = Callable[[e.PrimExpr], e.PrimExpr]
 Place = tuple[e.PrimExpr, ...]
 
 
-def check_begin(
-    bounds: Bounds, stage: Stage, first_reduce: int, late: dict[Stage, e.IterVar]
-) -> None:
+def check_begin(bounds: Bounds, stage: Stage, late: dict[Stage, e.IterVar]) -> None:
     """The init value must be available before the reduction loops.
 
     Args:
-        first_reduce: the place of its first loop over a reduction axis.
         late: the stages that are attached at this loop or inside it, and where.
 
     Raises:
@@ -51,7 +47,7 @@ def check_begin(
             raise LowerError(
                 f"compute_at({s.op.name}, {stage.op.name}, {late[s].name})",
                 f"the init of {stage.op.name} reads {s.op.name} before the loop over "
-                f"{stage.leaf_iter_vars[first_reduce].name} begins",
+                f"{stage.leaf_iter_vars[stage.first_reduce].name} begins",
                 f"attach {s.op.name} at a loop outside of the reduction, or at the root",
             )
 

@@ -29,10 +29,9 @@ def strides(stage: Stage, shape: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ..
     out: list[e.PrimExpr] = []
     step: e.PrimExpr = ops.const(1)
     for axis, extent in zip(reversed(stage.op.axis), reversed(shape)):
-        attr = stage.iter_var_attrs.get(axis)
-        if attr is not None and attr.dim_align_factor:
-            factor, offset = attr.dim_align_factor, attr.dim_align_offset
-            step = step + (offset - step) % factor
+        attr = stage.attr(axis)
+        if attr.dim_align_factor:
+            step = step + (attr.dim_align_offset - step) % attr.dim_align_factor
         out.append(step)
         step = step * extent
     return tuple(reversed(out))
@@ -106,8 +105,7 @@ def _inner(bounds: Bounds, stage: Stage) -> dict[e.Var, tuple[str, Affine]]:
                 steps = b.lengths.get(leaf) or b.extents[leaf]
                 axes[attr.bind_thread.var] = (attr.bind_thread.thread_tag, steps)
         for t in below.launch_threads:
-            assert t.dom is not None
-            axes[t.var] = (t.thread_tag, bounds.analyzer.affine(t.dom.extent))
+            axes[t.var] = (t.thread_tag, bounds.analyzer.affine(t.domain.extent))
     return axes
 
 

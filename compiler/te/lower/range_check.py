@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.relations import ROOT
-from whet.compiler.te.lang.tensor import ComputeOp, nodes
+from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import nodes
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -107,31 +107,24 @@ def _check(op: ComputeOp) -> None:
     analyzer = Analyzer()
     axes: set[e.Var] = set()
     for a in (*op.axis, *op.reduce_axis):
-        assert a.dom is not None
-        if isinstance(a.dom.extent, e.IntImm) and a.dom.extent.value <= 0:
+        if isinstance(a.domain.extent, e.IntImm) and a.domain.extent.value <= 0:
             return  # nothing is computed
-        analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
+        analyzer.bind_loop(a.var, a.domain.min, a.domain.extent)
         axes.add(a.var)
 
-    # a stack, not recursion: expressions may be deep
-    stack: list[e.PrimExpr] = list(op.body)
-    seen: set[int] = set()
-    while stack:
-        n = stack.pop()
-        if id(n) in seen:
-            continue
-        seen.add(id(n))
-        if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
-            continue
-        if isinstance(n, (e.And, e.Or)):
-            stack.append(n.a)
-            continue
-        if isinstance(n, e.Reduce) and not isinstance(n.condition, e.IntImm):
-            continue
+    for n in nodes(op.body, _always_evaluated):
         if isinstance(n, e.ProducerLoad):
             for d, (index, extent) in enumerate(zip(n.indices, n.producer.shape)):
                 _check_index(op, n, d, analyzer, axes, index, extent)
-        stack.extend(TABLE[type(n)][0](n))
+
+
+def _always_evaluated(n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
+    """The children that are evaluated in every step; others are under a condition."""
+    if isinstance(n, e.Select) or e.is_choice(n):
+        return ()
+    if isinstance(n, e.Reduce) and not isinstance(n.condition, e.IntImm):
+        return ()
+    return (n.a,) if isinstance(n, (e.And, e.Or)) else n.parts
 
 
 def _check_index(

@@ -148,29 +148,27 @@ class _Nests:
     def nest(self, stage: Stage) -> Stmt:
         """The loops of a stage with everything attached to them."""
         op = stage.op
-        out = self._extern(stage, op) if isinstance(op, ExternOp) else self._loops(stage)
+        if isinstance(op, ExternOp):
+            read = [(self.schedule.stage_map[t.op], t.value_index) for t in op.inputs]
+            out = extern_nest(op, [self.buffers[key] for key in read], self._outputs(stage))
+        else:
+            out = self._loops(stage)
         out = lower_loop.launched(stage, self.bounds.stages[stage], out)
         return lower_store.buffered(stage, self._outputs(stage), out)
 
     def _loops(self, stage: Stage) -> Stmt:
         leaves = stage.leaf_iter_vars
-        first_reduce = next(
-            (k for k, a in enumerate(leaves) if a.iter_type == e.COMM_REDUCE), len(leaves)
-        )
+        first_reduce = stage.first_reduce
         reduces = isinstance(self.bounds.bodies[stage][0], e.Reduce)
-        parts = lower_allreduce.parts(self.bounds, stage, first_reduce) if reduces else None
+        parts = lower_allreduce.parts(self.bounds, stage) if reduces else None
 
         def level(k: int) -> Stmt:
             if k == len(leaves):
                 return self._update(stage, parts) if reduces else self._store(stage)
             inner = loop(k)
             if parts is not None and k == first_reduce:
-                return self._over_threads(stage, parts, inner, first_reduce)
-            return (
-                seq(self._init(stage, first_reduce), inner)
-                if reduces and k == first_reduce
-                else inner
-            )
+                return self._over_threads(stage, parts, inner)
+            return seq(self._init(stage), inner) if reduces and k == first_reduce else inner
 
         def loop(k: int) -> Stmt:
             leaf = leaves[k]
@@ -186,13 +184,8 @@ class _Nests:
         if reduces and first_reduce == len(
             leaves
         ):  # every reduction axis was of extent 1 and fused
-            return seq(self._init(stage, first_reduce), level(0))
+            return seq(self._init(stage), level(0))
         return level(0)
-
-    def _extern(self, stage: Stage, op: ExternOp) -> Stmt:
-        """The statement of an extern operation."""
-        ins = [self.buffers[(self.schedule.stage_map[t.op], t.value_index)] for t in op.inputs]
-        return extern_nest(op, ins, self._outputs(stage))
 
     def _outputs(self, stage: Stage) -> list[Buffer]:
         return [self.buffers[(stage, k)] for k in range(stage.op.num_outputs)]
@@ -203,7 +196,6 @@ class _Nests:
         A part of an argument is stored where it is in the whole.
         """
         op, b = stage.op, self.bounds.stages[stage]
-        assert isinstance(op, ComputeOp)
         if stage in self.in_place:
             return tuple(b.index(a).to_expr(a.dtype) for a in op.axis)
         return tuple(b.values[a].to_expr(a.dtype) for a in op.axis)
@@ -229,7 +221,6 @@ class _Nests:
         if b is None or b.whole or stage in self.in_place:
             return indices
         op = stage.op
-        assert isinstance(op, ComputeOp)
         out = []
         for a, i in zip(op.axis, indices):
             out.append((self.analyzer.affine(i) - b.mins[a]).to_expr(i.dtype))
@@ -258,18 +249,20 @@ class _Nests:
             self.bounds.bodies[stage], self._outputs(stage), lambda n: self._read(n, values)
         )
 
-    def _check_begin(self, stage: Stage, first_reduce: int) -> None:
+    def _check_begin(self, stage: Stage) -> None:
         late = {
             s: leaf
-            for leaf in stage.leaf_iter_vars[first_reduce:]
+            for leaf in stage.leaf_iter_vars[stage.first_reduce :]
             for s in self.attached.get((stage, leaf), [])
         }
-        lower_reduce.check_begin(self.bounds, stage, first_reduce, late)
+        lower_reduce.check_begin(self.bounds, stage, late)
 
-    def _init(self, stage: Stage, first_reduce: int) -> Stmt:
-        """Set the elements to the identity, in loops inside the ``first_reduce`` outer ones."""
-        self._check_begin(stage, first_reduce)
-        inner = [a for a in stage.leaf_iter_vars[first_reduce:] if a.iter_type != e.COMM_REDUCE]
+    def _init(self, stage: Stage) -> Stmt:
+        """Set the elements to the identity, in loops of their own before those of the reduction."""
+        self._check_begin(stage)
+        inner = [
+            a for a in stage.leaf_iter_vars[stage.first_reduce :] if a.iter_type != e.COMM_REDUCE
+        ]
         fresh = {a.var: e.Var(f"{a.var.name}.init", a.dtype) for a in inner}
         stores = lower_reduce.begin(self._reductions(stage), self._target(stage))
         out = self.guards.guarded(stage, self._where(stage, stores, False), with_reduction=False)
@@ -285,11 +278,9 @@ class _Nests:
             step = lower_reduce.update(replace(out, buffers=parts.buffers), parts.target)
         return self.guards.guarded(stage, step, with_reduction=True)
 
-    def _over_threads(
-        self, stage: Stage, parts: lower_allreduce.Parts, steps: Stmt, first_reduce: int
-    ) -> Stmt:
+    def _over_threads(self, stage: Stage, parts: lower_allreduce.Parts, steps: Stmt) -> Stmt:
         """A reduction whose threads have a part each: the parts, their sum, and its store."""
-        self._check_begin(stage, first_reduce)
+        self._check_begin(stage)
         out = self._reductions(stage)
         store = lower_reduce.result(out, self._target(stage), parts.buffers, parts.first)
         store = self.guards.guarded(stage, store, with_reduction=False)
@@ -310,7 +301,7 @@ class _Nests:
         )
         for b in reversed(parts.buffers):
             nest = Allocate(b, nest)
-        return in_one_block(self.bounds, stage, nest, first_reduce)
+        return in_one_block(self.bounds, stage, nest)
 
 
 def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:

@@ -7,27 +7,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.errors import ScheduleError
+from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.te.bounds.threads import thread_of
-from whet.compiler.te.lang.relations import IterVarAttr, PragmaKey
+from whet.compiler.te.lang.relations import PragmaKey
 from whet.compiler.te.lang.scopes import is_thread, is_virtual
-from whet.compiler.te.lang.sizes import as_int, plain, size_text
+from whet.compiler.te.lang.sizes import as_int, plain
 from whet.compiler.te.primitives.checks import (
-    attr_of,
-    axis_name,
+    Request,
+    argument_text,
     check_loops,
     leaf_index,
     loops_of,
+    on_stage,
     unannotated_leaf,
 )
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.tracing.traced import shown, whole
+from whet.compiler.tir.tracing.traced import whole
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
+@on_stage
 def vectorize(stage: Stage, axis: e.IterVar) -> None:
     """Run a loop of constant extent as vector operations, as wide as the target's registers.
 
@@ -50,6 +52,7 @@ def vectorize(stage: Stage, axis: e.IterVar) -> None:
     _annotate(stage, "vectorize", axis, e.VECTORIZED)
 
 
+@on_stage
 def unroll(stage: Stage, axis: e.IterVar) -> None:
     """Write a loop of constant extent out, step after step, in the machine code.
 
@@ -72,6 +75,7 @@ def unroll(stage: Stage, axis: e.IterVar) -> None:
     _annotate(stage, "unroll", axis, e.UNROLLED)
 
 
+@on_stage
 def parallel(stage: Stage, axis: e.IterVar, grain: int | None = None) -> None:
     """Share the steps of a data-parallel loop among threads.
 
@@ -101,13 +105,12 @@ def parallel(stage: Stage, axis: e.IterVar, grain: int | None = None) -> None:
     Raises:
         ScheduleError: for a loop of a reduction, or a grain that is no number from 1 on.
     """
-    more = ""
-    if grain is not None:
-        more = f", grain={size_text(grain)}"
-        grain = as_int(grain, "grain", 1, f"parallel({stage.op.name}, {axis_name(axis)}{more})")
-    _annotate(stage, "parallel", axis, e.PARALLELIZED, more, grain)
+    _annotate(
+        stage, "parallel", axis, e.PARALLELIZED, **({} if grain is None else {"grain": grain})
+    )
 
 
+@on_stage
 def bind(stage: Stage, ivar: e.IterVar, thread_ivar: e.IterVar) -> None:
     """Run the steps of a loop in the threads of a GPU: ``ivar = thread_ivar``.
 
@@ -134,12 +137,12 @@ def bind(stage: Stage, ivar: e.IterVar, thread_ivar: e.IterVar) -> None:
     Raises:
         ScheduleError: if the loop or the thread is taken already.
     """
-    request = f"bind({stage.op.name}, {axis_name(ivar)}, {_thread_name(thread_ivar)})"
+    request = Request(stage, "bind", ivar, thread_ivar)
     unannotated_leaf(stage, ivar, request, pragmas=True)
     if not is_thread(thread_ivar):
         raise ScheduleError(
             request,
-            f"{_thread_name(thread_ivar)} is not a thread axis",
+            f"{argument_text(thread_ivar)} is not a thread axis",
             'make one: te.thread_axis("threadIdx.x")',
         )
     for leaf in stage.leaf_iter_vars:
@@ -151,10 +154,11 @@ def bind(stage: Stage, ivar: e.IterVar, thread_ivar: e.IterVar) -> None:
             raise ScheduleError(
                 request, f"{leaf.var.name} is bound to {tag} already", loops_of(stage)
             )
-    stage.iter_var_attrs[ivar] = replace(attr_of(stage, ivar), bind_thread=thread_ivar)
-    stage.record("bind", ivar, thread_ivar)
+    stage.iter_var_attrs[ivar] = replace(stage.attr(ivar), bind_thread=thread_ivar)
+    request.record()
 
 
+@on_stage
 def env_threads(stage: Stage, threads: e.IterVar | Sequence[e.IterVar]) -> None:
     """Run the whole stage in each thread of some thread axes, which need extents.
 
@@ -177,7 +181,7 @@ def env_threads(stage: Stage, threads: e.IterVar | Sequence[e.IterVar]) -> None:
             stage has such threads already.
     """
     given: list[Any] = list(threads) if isinstance(threads, (list, tuple)) else [threads]
-    request = f"env_threads({stage.op.name}, [{', '.join(_thread_name(t) for t in given)}])"
+    request = Request(stage, "env_threads", given)
     check_loops(stage, request)
     if stage.launch_threads:
         raise ScheduleError(request, "the stage has such threads already")
@@ -187,22 +191,23 @@ def env_threads(stage: Stage, threads: e.IterVar | Sequence[e.IterVar]) -> None:
         if not is_thread(t):
             raise ScheduleError(
                 request,
-                f"{_thread_name(t)} is not a thread axis",
+                f"{argument_text(t)} is not a thread axis",
                 'make one: te.thread_axis((0, 32), "threadIdx.x")',
             )
         if t.dom is None:
             raise ScheduleError(
                 request,
-                f"{_thread_name(t)} has no extent",
+                f"{argument_text(t)} has no extent",
                 'give it one: te.thread_axis((0, 32), "threadIdx.x")',
             )
     tags = [t.thread_tag for t in given if not is_virtual(t.thread_tag)]
     if len(set(tags)) != len(tags) or len({id(t) for t in given}) != len(given):
         raise ScheduleError(request, "a thread is named twice")
     stage.launch_threads = given
-    stage.record("env_threads", given)
+    request.record()
 
 
+@on_stage
 def pragma(stage: Stage, var: e.IterVar, pragma_type: str, pragma_value: Any = None) -> None:
     """Say something of a loop to passes and generators: an attribute ``pragma_<type>``.
 
@@ -232,15 +237,13 @@ def pragma(stage: Stage, var: e.IterVar, pragma_type: str, pragma_value: Any = N
     Raises:
         ScheduleError: for another axis, name or value.
     """
-    is_number = isinstance(pragma_value, numbers.Integral)
-    value_text = shown(pragma_value) if is_number else repr(pragma_value)
-    request = f"pragma({stage.op.name}, {axis_name(var)}, {pragma_type!r}, {value_text})"
+    request = Request(stage, "pragma", var, pragma_type, pragma_value)
     check_loops(stage, request)
     leaf_index(stage, var, request)
     if not isinstance(pragma_type, str) or not pragma_type.isidentifier():
         raise ScheduleError(request, "the type of a pragma is a name", loops_of(stage))
     value = _pragma_value(pragma_type, pragma_value, request)
-    old = attr_of(stage, var)
+    old = stage.attr(var)
     stage.iter_var_attrs[var] = replace(
         old,
         pragma_keys=(*old.pragma_keys, PragmaKey(pragma_type)),
@@ -249,41 +252,27 @@ def pragma(stage: Stage, var: e.IterVar, pragma_type: str, pragma_value: Any = N
     stage.record("pragma", var, pragma_type, value)
 
 
-def _annotate(
-    stage: Stage,
-    primitive: str,
-    axis: e.IterVar,
-    kind: int,
-    more: str = "",
-    grain: int | None = None,
-) -> None:
-    request = f"{primitive}({stage.op.name}, {axis_name(axis)}{more})"
+def _annotate(stage: Stage, name: str, axis: e.IterVar, kind: int, **options: Any) -> None:
+    request = Request(stage, name, axis, **options)
+    if options:
+        options["grain"] = as_int(options["grain"], "grain", 1, request)
     check_loops(stage, request)
     leaf_index(stage, axis, request)
     if axis.iter_type == e.COMM_REDUCE and kind != e.UNROLLED:
         raise ScheduleError(
             request, "the steps of a reduction depend on each other", loops_of(stage)
         )
-    attr = stage.iter_var_attrs.get(axis)
-    if attr is None:
-        stage.iter_var_attrs[axis] = IterVarAttr(kind, grain=grain or 0)
-    elif attr.thread_tag:
-        tag = attr.thread_tag
-        raise ScheduleError(request, f"{axis_name(axis)} is bound to {tag}", loops_of(stage))
-    else:
-        stage.iter_var_attrs[axis] = replace(attr, iter_type=kind, grain=grain or 0)
-    options: dict[str, Any] = {} if grain is None else {"grain": grain}
-    stage.record(primitive, axis, **options)
-
-
-def _thread_name(t: Any) -> str:
-    return t.thread_tag if is_thread(t) else axis_name(t)
+    attr = stage.attr(axis)
+    if tag := attr.thread_tag:
+        raise ScheduleError(request, f"{argument_text(axis)} is bound to {tag}", loops_of(stage))
+    stage.iter_var_attrs[axis] = replace(attr, iter_type=kind, grain=options.get("grain", 0))
+    stage.record(name, axis, **options)
 
 
 _NUMBERS = {"auto_unroll_max_step": "a number of steps", "unroll_explicit": "True or False"}
 
 
-def _pragma_value(name: str, value: Any, request: str) -> e.PrimExpr | None:
+def _pragma_value(name: str, value: Any, request: Text) -> e.PrimExpr | None:
     """The value as an expression; those of pragmas that do something are checked."""
     if isinstance(value, e.PrimExpr):
         out: e.PrimExpr | None = plain(value, request)

@@ -7,18 +7,18 @@ them. Nothing here is clever: it makes a program that runs, and says how it did 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.target import Target
 from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
 from whet.compiler.te.bounds.threads import has_threads
 from whet.compiler.te.lang.axes import thread_axis
-from whet.compiler.te.lang.relations import AHEAD, AT, ROOT, IterVarAttr
+from whet.compiler.te.lang.relations import AHEAD, AT, ROOT
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.visit.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 THREADS = 256
 """Threads of a block: enough to hide latencies, few enough for any kernel's registers."""
 
-_OUTER = (e.UNROLLED, e.VECTORIZED)
+_INNER = (e.COMM_REDUCE, e.UNROLLED, e.VECTORIZED)
 _HOST_CALLS = ("call_packed", "call_extern")
 
 
@@ -65,16 +65,10 @@ def _is_computed_alone(stage: Stage) -> bool:
 
 def _is_plain(op: ExternOp) -> bool:
     """True if a statement has neither threads of its own nor calls that the host makes."""
-    plain = True
-
-    def look(n: Any) -> None:
-        nonlocal plain
-        bound = isinstance(n, s.For) and n.kind == s.THREAD_BINDING
-        called = isinstance(n, e.Call) and n.op.removeprefix("tir.") in _HOST_CALLS
-        plain = plain and not bound and not called
-
-    post_order_visit(op.body, look)
-    return plain
+    calls, loops = nodes_of(op.body, e.Call), nodes_of(op.body, s.For)
+    return not any(n.op.removeprefix("tir.") in _HOST_CALLS for n in calls) and not any(
+        n.kind == s.THREAD_BINDING for n in loops
+    )
 
 
 def _bind(stage: Stage, threads: int) -> str:
@@ -88,7 +82,7 @@ def _bind(stage: Stage, threads: int) -> str:
         stage.bind(one, thread_axis("threadIdx.x"))
         return f"{stage.op.name}: one thread"
     for x in loops:
-        if _kind(stage, x) == e.PARALLELIZED:  # threads are what parallel means here
+        if stage.attr(x).iter_type == e.PARALLELIZED:  # threads are what parallel means here
             del stage.iter_var_attrs[x]
     names = ", ".join(x.var.name for x in loops)
     fused = loops[0]
@@ -115,13 +109,9 @@ def _data_loops(stage: Stage) -> list[e.IterVar]:
     }
     loops: list[e.IterVar] = []
     for x in stage.leaf_iter_vars:
-        if x.iter_type == e.COMM_REDUCE or _kind(stage, x) in _OUTER or (loops and x in points):
+        if stage.attr(x).iter_type in _INNER or (loops and x in points):
             break
         loops.append(x)
         if x in points:
             break
     return loops
-
-
-def _kind(stage: Stage, axis: e.IterVar) -> int:
-    return stage.iter_var_attrs.get(axis, IterVarAttr()).iter_type

@@ -7,18 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.errors import ScheduleError
+from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.te.bounds.extents import (
     AffineSizes,
-    Forms,
     axis_extents,
     map_down,
     pass_up,
     touched,
 )
 from whet.compiler.te.bounds.ragged import renamed_domains
+from whet.compiler.te.lang.axes import axis_over
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
-from whet.compiler.te.primitives.checks import check_loops, check_scope, loops_of
+from whet.compiler.te.primitives.checks import (
+    Request,
+    check_loops,
+    check_scope,
+    loops_of,
+    on_schedule,
+)
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter, substitute
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
+@on_schedule
 def cache_write(schedule: Schedule, tensor: Any, scope: str) -> Any:
     """Compute a tensor in ``scope`` first and copy it to its place afterwards.
 
@@ -83,7 +90,7 @@ def cache_write(schedule: Schedule, tensor: Any, scope: str) -> Any:
 def _cacheable(stage: Stage, many: Sequence[Tensor], scope: str) -> ComputeOp:
     """The operation of a stage, if ``cache_write`` can copy all of its results."""
     old = stage.op
-    request = f"cache_write({old.name}, {scope!r})"
+    request = Request(stage, "cache_write", scope)
     check_scope(scope, request)
     check_loops(stage, request)
     if not isinstance(old, ComputeOp):
@@ -103,6 +110,7 @@ def _cacheable(stage: Stage, many: Sequence[Tensor], scope: str) -> ComputeOp:
     return old
 
 
+@on_schedule
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tensor:
     """Copy a tensor to ``scope`` and let ``readers`` read the copy.
 
@@ -141,13 +149,10 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
         ScheduleError: if a reader does not read the tensor, or there is no such scope.
     """
     stage = _one_stage(schedule, [tensor], f"cache_read({tensor!r})")
-    request = f"cache_read({stage.op.name}, {scope!r})"
+    request = Request(stage, "cache_read", scope)
     check_scope(scope, request)
     many = _readers(schedule, stage, readers, request)
-    axis = tuple(
-        e.IterVar(e.Range.from_min_extent(ops.const(0), d), e.Var(f"ax{k}"), e.DATA_PAR)
-        for k, d in enumerate(tensor.shape)
-    )
+    axis = tuple(axis_over(f"ax{k}", d) for k, d in enumerate(tensor.shape))
     body = (tensor(*[a.var for a in axis]),)
     copy = Tensor(ComputeOp(f"{tensor.name}.{scope}", axis, (), body), 0)
     first = min(many, key=schedule.stages.index)
@@ -160,7 +165,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
     return copy
 
 
-def _readers(schedule: Schedule, stage: Stage, readers: Any, request: str) -> list[Stage]:
+def _readers(schedule: Schedule, stage: Stage, readers: Any, request: Text) -> list[Stage]:
     """The stages of some readers, each of which reads ``stage``."""
     many = [schedule[r] for r in (readers if isinstance(readers, (list, tuple)) else [readers])]
     if not many:
@@ -176,7 +181,7 @@ def _readers(schedule: Schedule, stage: Stage, readers: Any, request: str) -> li
 
 
 def _reading(
-    schedule: Schedule, reader: Stage, stage: Stage, index: int, copy: Tensor, request: str
+    schedule: Schedule, reader: Stage, stage: Stage, index: int, copy: Tensor, request: Text
 ) -> ComputeOp:
     """A reader's operation, reading the copy."""
     op = reader.op
@@ -196,7 +201,7 @@ def _reading(
     return replace(op, body=tuple(rewrite(b) for b in op.body))
 
 
-def _one_stage(schedule: Schedule, tensors: Sequence[Any], request: str) -> Stage:
+def _one_stage(schedule: Schedule, tensors: Sequence[Any], request: Text) -> Stage:
     """The stage that makes some tensors."""
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
         raise ScheduleError(request, "give a tensor, or a list of one operation's tensors")
@@ -226,8 +231,7 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     """The cache's operation, an axis a data loop; and where each element of the tensor is in it."""
     analyzer = Analyzer()
     for a in old.axis:
-        assert a.dom is not None
-        analyzer.bind_loop(a.var, a.dom.min, a.dom.extent)
+        analyzer.bind_loop(a.var, a.domain.min, a.domain.extent)
     sizes = AffineSizes(analyzer)
     extents = axis_extents(stage, sizes)
     places = {a: analyzer.affine(a.var) for a in old.axis}
@@ -236,16 +240,14 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     leaves = [a for a in stage.leaf_iter_vars if a.iter_type == e.DATA_PAR]
     axis, values = [], {}
     for leaf in leaves:
-        extent = extents[leaf].to_expr(leaf.dtype)
-        var = e.Var(f"{leaf.var.name}.c", leaf.dtype)
-        axis.append(
-            e.IterVar(e.Range.from_min_extent(ops.const(0, leaf.dtype), extent), var, e.DATA_PAR)
-        )
-        analyzer.bind_loop(var, ops.const(0, leaf.dtype), extent)
-        values[leaf] = analyzer.affine(var)
+        new = axis_over(f"{leaf.var.name}.c", extents[leaf].to_expr(leaf.dtype), leaf.dtype)
+        axis.append(new)
+        analyzer.bind_loop(new.var, new.domain.min, new.domain.extent)
+        values[leaf] = analyzer.affine(new.var)
     guards = pass_up(stage.relations, extents, values, sizes)
     inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
-    renamed = {a.var: _form(a, axis, leaves, values) for a in old.axis}
+    renamed: dict[e.Var, e.PrimExpr] = {a.var: values[a].to_expr(a.dtype) for a in old.axis}
+    renamed.update({leaf.var: a.var for leaf, a in zip(leaves, axis)})
     over = renamed_domains(old, renamed)
     body = tuple(_over(_where(substitute(b, renamed), inside), over) for b in old.body)
     cache = ComputeOp(f"{old.name}.{scope}", tuple(axis), over, body, old.tag, old.attrs)
@@ -253,23 +255,10 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     return cache, [a.var if a in own else places[a].to_expr(a.dtype) for a in leaves]
 
 
-def _form(
-    axis: e.IterVar, new: list[e.IterVar], leaves: list[e.IterVar], values: Forms
-) -> e.PrimExpr:
-    """An old axis in terms of the new ones."""
-    for leaf, n in zip(leaves, new):
-        if leaf is axis:
-            return n.var
-    return values[axis].to_expr(axis.dtype)
-
-
 def _where(body: e.PrimExpr, inside: list[e.PrimExpr]) -> e.PrimExpr:
     """The value where an element exists; the cache has more elements than the tensor."""
     if not inside:
         return body
     if isinstance(body, e.Reduce):
-        held = body.condition
-        trivial = isinstance(held, e.IntImm) and held.value
-        condition = ops.all_of(*inside) if trivial else ops.all_of(*inside, held)
-        return replace(body, condition=condition)
+        return replace(body, condition=ops.all_of(*inside, body.condition))
     return ops.if_then_else(ops.all_of(*inside), body, ops.const(0, body.dtype))

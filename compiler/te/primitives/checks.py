@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from whet.compiler.errors import ScheduleError
+from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.te.bounds.extents import leaf_extents
-from whet.compiler.te.lang.relations import INLINE, IterVarAttr
-from whet.compiler.te.lang.scopes import SCOPES, is_scope
+from whet.compiler.te.lang.relations import INLINE
+from whet.compiler.te.lang.scopes import SCOPES, is_scope, is_thread
+from whet.compiler.te.lang.sizes import size_text
 from whet.compiler.te.lang.tensor import PlaceholderOp
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
@@ -18,13 +19,61 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
-def check_computed(stage: Stage, request: str) -> None:
+ON_STAGE: dict[str, Callable[..., Any]] = {}
+"""The primitives of a stage by their names, which a step of a trace may hold."""
+ON_SCHEDULE: dict[str, Callable[..., Any]] = {}
+"""The primitives of a schedule by their names."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def on_stage(primitive: F) -> F:
+    """Decorator of a primitive of a stage."""
+    ON_STAGE[primitive.__name__] = primitive
+    return primitive
+
+
+def on_schedule(primitive: F) -> F:
+    """Decorator of a primitive of a schedule."""
+    ON_SCHEDULE[primitive.__name__] = primitive
+    return primitive
+
+
+class Request:
+    """A primitive as it was called: the beginning of its errors, and its step of the trace."""
+
+    __slots__ = ("args", "name", "options", "stage")
+
+    def __init__(self, stage: Stage, name: str, *args: Any, **options: Any) -> None:
+        self.stage, self.name, self.args, self.options = stage, name, args, options
+
+    def __call__(self) -> str:
+        """``"split(B, axis=i, factor=4)"``, made when an error is shown."""
+        texts = [self.stage.op.name, *map(argument_text, self.args)]
+        texts += [f"{k}={argument_text(v)}" for k, v in self.options.items()]
+        return f"{self.name}({', '.join(texts)})"
+
+    def record(self, *results: Any) -> None:
+        """Append the call, as it is, to the trace."""
+        self.stage.record(self.name, *self.args, results=results, **self.options)
+
+
+def argument_text(x: Any) -> str:
+    """An argument of a primitive as errors show it."""
+    if isinstance(x, (list, tuple)):
+        return f"[{', '.join(map(argument_text, x))}]"
+    if isinstance(x, e.IterVar):
+        return x.thread_tag if is_thread(x) else x.name
+    return x.op.name if hasattr(x, "leaf_iter_vars") else size_text(x)
+
+
+def check_computed(stage: Stage, request: Text) -> None:
     """An error for an input, which nothing computes."""
     if isinstance(stage.op, PlaceholderOp):
         raise ScheduleError(request, f"{stage.op.name} is an input and is not computed")
 
 
-def check_loops(stage: Stage, request: str) -> None:
+def check_loops(stage: Stage, request: Text) -> None:
     """An error for what has no loops of its own: inputs and what was inlined."""
     check_computed(stage, request)
     if stage.attach_type == INLINE:
@@ -35,13 +84,7 @@ def check_loops(stage: Stage, request: str) -> None:
         )
 
 
-def attr_of(stage: Stage, axis: e.IterVar) -> IterVarAttr:
-    """The annotations of an axis so far."""
-    known = stage.iter_var_attrs.get(axis)
-    return known if known is not None else IterVarAttr(axis.iter_type)
-
-
-def unannotated_leaf(stage: Stage, axis: e.IterVar, request: str, pragmas: bool = False) -> int:
+def unannotated_leaf(stage: Stage, axis: e.IterVar, request: Text, pragmas: bool = False) -> int:
     """The index of a loop that has no annotation yet, since that would be lost.
 
     Args:
@@ -49,9 +92,9 @@ def unannotated_leaf(stage: Stage, axis: e.IterVar, request: str, pragmas: bool 
     """
     check_loops(stage, request)
     place = leaf_index(stage, axis, request)
-    attr = stage.iter_var_attrs.get(axis)
-    if attr is None:
+    if axis not in stage.iter_var_attrs:
         return place
+    attr = stage.attr(axis)
     if attr.bind_thread is not None:
         said = f"bound to {attr.bind_thread.thread_tag}"
     elif attr.kind != s.SERIAL:
@@ -62,22 +105,22 @@ def unannotated_leaf(stage: Stage, axis: e.IterVar, request: str, pragmas: bool 
     if said:
         raise ScheduleError(
             request,
-            f"{axis_name(axis)} is {said} already",
+            f"{argument_text(axis)} is {said} already",
             lambda: f"make the loops first, then say how they run\n{_loops_text(stage)}",
         )
     return place
 
 
-def leaf_index(stage: Stage, axis: e.IterVar, request: str) -> int:
+def leaf_index(stage: Stage, axis: e.IterVar, request: Text) -> int:
     """The index of a loop among its stage's; an error for an axis that is no loop of it."""
     if isinstance(axis, e.IterVar):
         for k, leaf in enumerate(stage.leaf_iter_vars):
             if leaf is axis:
                 return k
     if isinstance(axis, e.IterVar) and any(axis is a for a in stage.all_iter_vars):
-        why = f"{axis_name(axis)} is no longer a loop: it was split or fused"
+        why = f"{argument_text(axis)} is no longer a loop: it was split or fused"
     else:
-        why = f"{axis_name(axis)} is not an axis of {stage.op.name}"
+        why = f"{argument_text(axis)} is not an axis of {stage.op.name}"
     raise ScheduleError(request, why, loops_of(stage))
 
 
@@ -93,11 +136,7 @@ def _loops_text(stage: Stage) -> str:
     return f"loops of {stage.op.name}: {loops or 'none'}"
 
 
-def axis_name(axis: Any) -> str:
-    return axis.var.name if isinstance(axis, e.IterVar) else repr(axis)
-
-
-def check_scope(scope: Any, request: str) -> None:
+def check_scope(scope: Any, request: Text) -> None:
     """An error unless there is such a storage scope."""
     if not is_scope(scope):
         raise ScheduleError(

@@ -8,11 +8,12 @@ from whet.compiler.errors import ScheduleError
 from whet.compiler.te.lang.relations import AHEAD, AT, INLINE, ROOT
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.primitives.checks import (
-    axis_name,
+    Request,
     check_computed,
     check_loops,
     leaf_index,
     loops_of,
+    on_stage,
 )
 from whet.compiler.te.primitives.prepack import ahead_stages, check_ahead
 from whet.compiler.tir import expr as e
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
+@on_stage
 def compute_at(stage: Stage, parent: Stage, scope: e.IterVar) -> None:
     """Compute this stage inside the loop ``scope`` of ``parent``, as much as is needed there.
 
@@ -50,13 +52,13 @@ def compute_at(stage: Stage, parent: Stage, scope: e.IterVar) -> None:
         ScheduleError: if ``scope`` is no loop of ``parent``, or ``parent`` does not read this
             stage.
     """
+    request = Request(stage, "compute_at", parent, scope)
     if not isinstance(parent, type(stage)):
         raise ScheduleError(
-            f"compute_at({stage.op.name}, {parent!r}, {axis_name(scope)})",
+            request,
             f"a {type(parent).__name__} is not a stage",
             "name the stage: s[tensor]",
         )
-    request = f"compute_at({stage.op.name}, {parent.op.name}, {axis_name(scope)})"
     if parent.schedule is not stage.schedule or parent is stage:
         raise ScheduleError(request, "the parent must be another stage of the same schedule")
     check_computed(stage, request)
@@ -74,9 +76,10 @@ def compute_at(stage: Stage, parent: Stage, scope: e.IterVar) -> None:
             f"stages that read {stage.op.name}: {readers}",
         )
     stage.attach_type, stage.attach_stage, stage.attach_ivar = AT, parent, scope
-    stage.record("compute_at", parent, scope)
+    request.record()
 
 
+@on_stage
 def compute_inline(stage: Stage) -> None:
     """Put the computation into whatever reads it.
 
@@ -100,7 +103,7 @@ def compute_inline(stage: Stage) -> None:
     Raises:
         ScheduleError: for an input, an output or a reduction.
     """
-    request = f"compute_inline({stage.op.name})"
+    request = Request(stage, "compute_inline")
     check_computed(stage, request)
     if not isinstance(stage.op, ComputeOp):
         raise ScheduleError(request, f"{stage.op.name} has no expression to put elsewhere")
@@ -108,9 +111,10 @@ def compute_inline(stage: Stage) -> None:
         raise ScheduleError(request, "a reduction cannot be inlined", "use compute_at")
     if stage.is_output:
         raise ScheduleError(request, f"{stage.op.name} is an output and must be stored")
-    _detach(stage, INLINE, "compute_inline")
+    _detach(request, INLINE)
 
 
+@on_stage
 def compute_root(stage: Stage) -> None:
     """Compute this stage on its own, before whatever reads it: undo attaching and inlining.
 
@@ -138,10 +142,12 @@ def compute_root(stage: Stage) -> None:
     Raises:
         ScheduleError: for an input.
     """
-    check_computed(stage, f"compute_root({stage.op.name})")
-    _detach(stage, ROOT, "compute_root")
+    request = Request(stage, "compute_root")
+    check_computed(stage, request)
+    _detach(request, ROOT)
 
 
+@on_stage
 def compute_ahead(stage: Stage) -> None:
     """Compute this stage once, ahead of the kernel's calls, which take its result as an input.
 
@@ -184,11 +190,13 @@ def compute_ahead(stage: Stage) -> None:
             computed from no input, from another that is computed ahead, or from an input that
             the kernel or another stage computed ahead reads, too.
     """
-    check_computed(stage, f"compute_ahead({stage.op.name})")
+    request = Request(stage, "compute_ahead")
+    check_computed(stage, request)
     check_ahead(stage.schedule, [*ahead_stages(stage.schedule), stage])
-    _detach(stage, AHEAD, "compute_ahead")
+    _detach(request, AHEAD)
 
 
-def _detach(stage: Stage, kind: int, primitive: str) -> None:
+def _detach(request: Request, kind: int) -> None:
+    stage = request.stage
     stage.attach_type, stage.attach_stage, stage.attach_ivar = kind, None, None
-    stage.record(primitive)
+    request.record()

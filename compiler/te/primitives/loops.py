@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
+from whet.compiler.te.lang.axes import axis_over
 from whet.compiler.te.lang.relations import Fuse, Singleton, Split
-from whet.compiler.te.lang.sizes import as_size, size_text
+from whet.compiler.te.lang.sizes import as_size
 from whet.compiler.te.primitives.checks import (
-    axis_name,
+    Request,
     check_loops,
     leaf_index,
     loops_of,
+    on_stage,
     unannotated_leaf,
 )
 from whet.compiler.tir import expr as e
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
+@on_stage
 def split(
     stage: Stage, parent: e.IterVar, factor: Any = None, nparts: Any = None
 ) -> tuple[e.IterVar, e.IterVar]:
@@ -54,11 +57,11 @@ def split(
     given = factor if nparts is None else nparts
     if (factor is None) == (nparts is None):
         raise ScheduleError(
-            f"split({stage.op.name}, axis={axis_name(parent)})",
+            Request(stage, "split", axis=parent),
             "give exactly one of factor and nparts",
             loops_of(stage),
         )
-    request = f"split({stage.op.name}, axis={axis_name(parent)}, {by}={size_text(given)})"
+    request = Request(stage, "split", axis=parent, **{by: given})
     size = as_size(given, by, request, loops_of(stage))
     where = unannotated_leaf(stage, parent, request)
     outer, inner = _split(stage, where, by, size)
@@ -79,6 +82,7 @@ def _split(stage: Stage, where: int, by: str, size: e.PrimExpr) -> tuple[e.IterV
     return outer, inner
 
 
+@on_stage
 def fuse(stage: Stage, *axes: e.IterVar) -> e.IterVar:
     """Fuse neighbouring loops, outermost first: ``fused = i * extent(j) + j``.
 
@@ -103,7 +107,7 @@ def fuse(stage: Stage, *axes: e.IterVar) -> e.IterVar:
     """
     if not axes:
         return _singleton(stage)
-    request = f"fuse({stage.op.name}, {', '.join(axis_name(a) for a in axes)})"
+    request = Request(stage, "fuse", *axes)
     places = [unannotated_leaf(stage, a, request) for a in axes]
     if places != list(range(places[0], places[0] + len(places))):
         raise ScheduleError(
@@ -121,22 +125,22 @@ def fuse(stage: Stage, *axes: e.IterVar) -> e.IterVar:
         stage.all_iter_vars.append(out)
         fused = out
     stage.leaf_iter_vars[places[0] : places[0] + len(places)] = [fused]
-    stage.record("fuse", *axes, results=(fused,))
+    request.record(fused)
     return fused
 
 
 def _singleton(stage: Stage) -> e.IterVar:
-    check_loops(stage, f"fuse({stage.op.name})")
-    one = e.IterVar(
-        e.Range.from_min_extent(ops.const(0), ops.const(1)), e.Var("singleton"), e.DATA_PAR
-    )
+    request = Request(stage, "fuse")
+    check_loops(stage, request)
+    one = axis_over("singleton", ops.const(1))
     stage.relations.append(Singleton(one))
     stage.all_iter_vars.append(one)
     stage.leaf_iter_vars.insert(0, one)
-    stage.record("fuse", results=(one,))
+    request.record(one)
     return one
 
 
+@on_stage
 def reorder(stage: Stage, *axes: e.IterVar) -> None:
     """Put loops in the order given; the others keep their places.
 
@@ -159,13 +163,13 @@ def reorder(stage: Stage, *axes: e.IterVar) -> None:
     Raises:
         ScheduleError: for an axis that is not a loop of this stage or stands there twice.
     """
-    request = f"reorder({stage.op.name}, {', '.join(axis_name(a) for a in axes)})"
+    request = Request(stage, "reorder", *axes)
     check_loops(stage, request)
     places = [leaf_index(stage, a, request) for a in axes]
     if len(set(places)) != len(places):
         raise ScheduleError(request, "an axis is named twice", loops_of(stage))
     _reorder(stage, places, axes)
-    stage.record("reorder", *axes)
+    request.record()
 
 
 def _reorder(stage: Stage, places: list[int], axes: tuple[e.IterVar, ...]) -> None:
@@ -173,6 +177,7 @@ def _reorder(stage: Stage, places: list[int], axes: tuple[e.IterVar, ...]) -> No
         stage.leaf_iter_vars[place] = axis
 
 
+@on_stage
 def tile(
     stage: Stage, x_parent: e.IterVar, y_parent: e.IterVar, x_factor: Any, y_factor: Any
 ) -> tuple[e.IterVar, e.IterVar, e.IterVar, e.IterVar]:
@@ -201,10 +206,7 @@ def tile(
     Raises:
         ScheduleError: as split and reorder do.
     """
-    request = (
-        f"tile({stage.op.name}, {axis_name(x_parent)}, {axis_name(y_parent)}, "
-        f"x_factor={size_text(x_factor)}, y_factor={size_text(y_factor)})"
-    )
+    request = Request(stage, "tile", x_parent, y_parent, x_factor=x_factor, y_factor=y_factor)
     x_size = as_size(x_factor, "x_factor", request, loops_of(stage))
     y_size = as_size(y_factor, "y_factor", request, loops_of(stage))
     x_place = unannotated_leaf(stage, x_parent, request)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.te.bounds.threads import thread_of
 from whet.compiler.te.lang.relations import INLINE, Rebase
 from whet.compiler.te.lang.tensor import Operation
+from whet.compiler.te.primitives.checks import on_schedule
 from whet.compiler.tir import expr as e
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
+@on_schedule
 def normalize(schedule: Schedule) -> Schedule:
     """A schedule of the same meaning in which every loop counts from 0.
 

@@ -10,8 +10,16 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.bounds.extents import AffineSizes, axis_extents, pass_up, touched
 from whet.compiler.te.bounds.ragged import ragged_axes, refused
+from whet.compiler.te.lang.axes import axis_over
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
-from whet.compiler.te.primitives.checks import axis_name, check_loops, leaf_index, loops_of
+from whet.compiler.te.primitives.checks import (
+    Request,
+    argument_text,
+    check_loops,
+    leaf_index,
+    loops_of,
+    on_schedule,
+)
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
+@on_schedule
 def rfactor(schedule: Schedule, tensor: Tensor, axis: e.IterVar, factor_axis: int = 0) -> Any:
     """Reduce in two stages: ``B.rf[k, i]`` over all axes but ``k``, then ``B[i]`` over ``k``.
 
@@ -88,14 +97,16 @@ def _reduction(
         raise ScheduleError(f"rfactor({tensor!r})", "give the tensor that is reduced")
     stage = schedule[tensor]
     old = stage.op
-    request = f"rfactor({old.name}, {axis_name(axis)}, factor_axis={factor_axis!r})"
+    request = Request(stage, "rfactor", axis, factor_axis=factor_axis)
     check_loops(stage, request)
     if not isinstance(old, ComputeOp) or not isinstance(old.body[0], e.Reduce):
         raise ScheduleError(request, f"{old.name} is not a reduction", loops_of(stage))
     leaf_index(stage, axis, request)
     if axis.iter_type != e.COMM_REDUCE:
         raise ScheduleError(
-            request, f"{axis_name(axis)} is a data axis, not one of the reduction", loops_of(stage)
+            request,
+            f"{argument_text(axis)} is a data axis, not one of the reduction",
+            loops_of(stage),
         )
     if ragged_axes(old):
         raise refused(old, request)
@@ -124,12 +135,14 @@ def _factored(
     tied = touched(axis, stage.relations)
     extent = extents[axis].to_expr(axis.dtype)
 
-    factor = _axis(axis.var.name, extent, axis.dtype, e.DATA_PAR)
+    factor = axis_over(axis.var.name, extent, axis.dtype, e.DATA_PAR)
     values = {axis: analyzer.affine(factor.var)}
     reduced: list[e.IterVar] = []
     for leaf in stage.leaf_iter_vars:
         if leaf in tied and leaf is not axis:
-            new = _axis(leaf.var.name, extents[leaf].to_expr(leaf.dtype), leaf.dtype, e.COMM_REDUCE)
+            new = axis_over(
+                leaf.var.name, extents[leaf].to_expr(leaf.dtype), leaf.dtype, e.COMM_REDUCE
+            )
             values[leaf] = analyzer.affine(new.var)
             reduced.append(new)
     about = [r for r in stage.relations if not tied.isdisjoint(r.members)]
@@ -138,16 +151,15 @@ def _factored(
 
     known: dict[e.Var, e.PrimExpr] = {}
     for a in old.reduce_axis:
-        assert a.dom is not None
         if a in tied:
-            known[a.var] = ops.add(values[a].to_expr(a.dtype), a.dom.min)
+            known[a.var] = ops.add(values[a].to_expr(a.dtype), a.domain.min)
     over = (*[a for a in old.reduce_axis if a not in tied], *reduced)
     axes = (*old.axis[:place], factor, *old.axis[place:])
     groups = _groups(old.body)
     partial = _partial(groups, known, inside, over)
     first = ComputeOp(f"{old.name}.rf", axes, over, partial, old.tag, old.attrs)
 
-    last = _axis(f"{axis.var.name}.v", extent, axis.dtype, e.COMM_REDUCE)
+    last = axis_over(f"{axis.var.name}.v", extent, axis.dtype, e.COMM_REDUCE)
     data = tuple(e.IterVar(a.dom, e.Var(a.var.name, a.dtype), e.DATA_PAR) for a in old.axis)
     indices: list[e.Var] = [a.var for a in data]
     indices.insert(place, last.var)
@@ -201,7 +213,3 @@ def _group_of(b: e.Reduce, groups: list[e.Reduce]) -> int:
         if g is b:
             return k
     return len(groups)
-
-
-def _axis(name: str, extent: e.PrimExpr, dtype: str, kind: int) -> e.IterVar:
-    return e.IterVar(e.Range.from_min_extent(ops.const(0, dtype), extent), e.Var(name, dtype), kind)

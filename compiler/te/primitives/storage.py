@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError, WhetError
-from whet.compiler.te.lang.sizes import as_int, plain, size_text
+from whet.compiler.te.lang.sizes import as_int, plain
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.primitives.checks import (
-    attr_of,
-    axis_name,
+    Request,
+    argument_text,
     check_computed,
     check_loops,
     check_scope,
+    on_stage,
 )
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
+@on_stage
 def set_scope(stage: Stage, scope: str) -> None:
     """Keep the stage's result in a storage scope: ``"global"``, ``"shared"``, ``"local"`` ...
 
@@ -51,15 +53,16 @@ def set_scope(stage: Stage, scope: str) -> None:
     Raises:
         ScheduleError: for a scope that does not exist, an input or an output.
     """
-    request = f"set_scope({stage.op.name}, {scope!r})"
+    request = Request(stage, "set_scope", scope)
     check_computed(stage, request)
     check_scope(scope, request)
     if stage.is_output and scope != "global":
         raise ScheduleError(request, f"{stage.op.name} is an output, which its caller keeps")
     stage.scope = scope
-    stage.record("set_scope", scope)
+    request.record()
 
 
+@on_stage
 def storage_align(stage: Stage, axis: e.IterVar, factor: int, offset: int) -> None:
     """Pad the rows of the stage's buffer: ``stride of axis = k * factor + offset``.
 
@@ -96,15 +99,12 @@ def storage_align(stage: Stage, axis: e.IterVar, factor: int, offset: int) -> No
     Raises:
         ScheduleError: for another axis, an output, or numbers that are too small.
     """
-    request = (
-        f"storage_align({stage.op.name}, {axis_name(axis)}, factor={size_text(factor)}, "
-        f"offset={size_text(offset)})"
-    )
+    request = Request(stage, "storage_align", axis, factor=factor, offset=offset)
     check_loops(stage, request)
     if not any(axis is a for a in stage.op.axis):
         raise ScheduleError(
             request,
-            f"{axis_name(axis)} is not an axis of what {stage.op.name} computes",
+            f"{argument_text(axis)} is not an axis of what {stage.op.name} computes",
             f"axes: {' '.join(a.var.name for a in stage.op.axis) or 'none'}",
         )
     if stage.is_output:
@@ -112,11 +112,12 @@ def storage_align(stage: Stage, axis: e.IterVar, factor: int, offset: int) -> No
     by = int(as_int(factor, "factor", 1, request))
     more = int(as_int(offset, "offset", 0, request))
     stage.iter_var_attrs[axis] = replace(
-        attr_of(stage, axis), dim_align_factor=by, dim_align_offset=more
+        stage.attr(axis), dim_align_factor=by, dim_align_offset=more
     )
     stage.record("storage_align", axis, by, more)
 
 
+@on_stage
 def double_buffer(stage: Stage) -> None:
     """Ask for two buffers in turns, so that one is filled while the other is read.
 
@@ -149,14 +150,15 @@ def double_buffer(stage: Stage) -> None:
     Raises:
         ScheduleError: for an input, an output or what is inlined.
     """
-    request = f"double_buffer({stage.op.name})"
+    request = Request(stage, "double_buffer")
     check_loops(stage, request)
     if stage.is_output:
         raise ScheduleError(request, f"{stage.op.name} is an output: there is one, its caller's")
     stage.double_buffered = True
-    stage.record("double_buffer")
+    request.record()
 
 
+@on_stage
 def store_nontemporal(stage: Stage, align: int = 16) -> None:
     """Store past the caches: for results that are larger than a cache and not read again soon.
 
@@ -190,7 +192,7 @@ def store_nontemporal(stage: Stage, align: int = 16) -> None:
         ScheduleError: for an input, what is inlined or extern, or a reduction, which reads its
             own result; for another alignment.
     """
-    request = f"store_nontemporal({stage.op.name})"
+    request = Request(stage, "store_nontemporal")
     check_loops(stage, request)
     whole = int(as_int(align, "align", 16, request))
     if whole & (whole - 1):
@@ -213,6 +215,7 @@ def store_nontemporal(stage: Stage, align: int = 16) -> None:
     stage.record("store_nontemporal", **options)
 
 
+@on_stage
 def set_store_predicate(stage: Stage, predicate: Any) -> None:
     """Store only where a condition holds: ``if predicate: stage[...] = ...``.
 

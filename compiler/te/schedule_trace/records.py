@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.lang.tensor import Operation, Tensor
+from whet.compiler.te.primitives.checks import ON_SCHEDULE
 from whet.compiler.te.schedule_trace.definitions import Record
-from whet.compiler.te.schedule_trace.steps import ON_SCHEDULE, StageRef, Step
+from whet.compiler.te.schedule_trace.steps import StageRef, Step
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -204,10 +204,9 @@ class _Writer:
             return ["const", x.value, x.dtype]
         if isinstance(x, e.Cast):
             return ["cast", x.dtype, self.value(x.value, step)]
-        chosen = isinstance(x, e.Call) and x.op == "if_then_else"
-        word = getattr(x, "symbol", None) or _WORDS.get(type(x)) or (chosen and "if_then_else")
+        word = "if_then_else" if e.is_choice(x) else getattr(x, "symbol", _WORDS.get(type(x)))
         if word:
-            return [word, *[self.value(p, step) for p in TABLE[type(x)][0](x)]]
+            return [word, *[self.value(p, step) for p in x.parts]]
         raise ScheduleError(
             "the trace of a schedule",
             f"a {type(x).__name__} in an argument cannot be written down",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
+from whet.compiler.te.primitives.checks import ON_SCHEDULE, ON_STAGE
 from whet.compiler.te.schedule_trace.definitions import DEFINITIONS, Known, Record
-from whet.compiler.te.schedule_trace.steps import ON_SCHEDULE, ON_STAGE
 from whet.compiler.tir import expr as e
 
 if TYPE_CHECKING:

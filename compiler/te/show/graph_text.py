@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whet.compiler.te.lang.graph import post_order
-from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Tensor, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Tensor
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.visit.expect import expect
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
+from whet.compiler.tir.visit.rewrite import LEAVES, nodes
 
 #: an expression of more nodes than this, shared ones counted each time, is written step by step
 _MOST_NODES = 50_000
@@ -74,16 +74,15 @@ def _text(n: e.PrimExpr, p: Printer, lines: list[str]) -> str:
     inside = nodes((n,))
     size: dict[int, int] = {}
     for x in inside:
-        size[id(x)] = 1 + sum(size[id(y)] for y in TABLE[type(x)][0](x))
+        size[id(x)] = 1 + sum(size[id(y)] for y in x.parts)
     if size[id(n)] <= _MOST_NODES:
         return p.expr(n)
     named: dict[int, e.PrimExpr] = {}
     for x in inside:
-        parts, make = TABLE[type(x)]
         if type(x) in LEAVES:
             named[id(x)] = x
             continue
         step = e.Var(f"%{len(lines)}", x.dtype)
-        lines.append(f"{step.name} = {p.expr(make(x, tuple(named[id(y)] for y in parts(x))))}")
+        lines.append(f"{step.name} = {p.expr(x.with_parts(tuple(named[id(y)] for y in x.parts)))}")
         named[id(x)] = step
     return p.expr(named[id(n)])

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError, WhetError
 from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
-from whet.compiler.te.lang.relations import AHEAD, AT, INLINE, IterVarAttr
+from whet.compiler.te.lang.relations import AHEAD, AT, INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp
 from whet.compiler.te.show.drawing import Box, Loop, clean, svg
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.printer import Printer, expr_text
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -123,7 +124,7 @@ class _Boxes:
         """One stage."""
         op = stage.op
         tensor = op.output(0)
-        shape = ", ".join(_text(d) for d in tensor.shape)
+        shape = ", ".join(expr_text(d) for d in tensor.shape)
         facts = [f"{tensor.dtype}[{shape}]"]
         if isinstance(op, PlaceholderOp):
             return Box(op.name, "input", f"input · {facts[0]}", "")
@@ -154,11 +155,11 @@ class _Boxes:
         extents = axis_extents(stage, AffineSizes(Analyzer())) if b is None else b.extents
         out = []
         for leaf in stage.leaf_iter_vars:
-            attr = stage.iter_var_attrs.get(leaf, IterVarAttr())
+            attr = stage.attr(leaf)
             out.append(
                 Loop(
                     leaf.var.name,
-                    _text(extents[leaf].to_expr()),
+                    expr_text(extents[leaf].to_expr()),
                     attr.kind,
                     attr.thread_tag,
                     leaf.iter_type == e.COMM_REDUCE,
@@ -168,16 +169,8 @@ class _Boxes:
         return out
 
 
-def _text(n: e.PrimExpr) -> str:
-    from whet.compiler.tir.printer import expr_text
-
-    return expr_text(n)
-
-
 def _formula(stage: Stage) -> str:
     """The computation of one step, shortened."""
-    from whet.compiler.tir.printer import Printer
-
     op = stage.op
     if not isinstance(op, ComputeOp):
         return "a statement as a whole"

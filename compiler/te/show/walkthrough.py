@@ -21,7 +21,7 @@ from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import AttrStmt, BufferStore, Stmt
 from whet.compiler.tir.visit.buffers import replace_buffers
-from whet.compiler.tir.visit.rewrite import post_order_visit
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -95,14 +95,7 @@ def function_of(
 
 def is_compact(statement: Stmt) -> bool:
     """True if everything is stored without gaps between rows."""
-    strided: list[Buffer] = []
-
-    def look(n: Any) -> None:
-        if isinstance(n, (BufferStore, e.BufferLoad)) and n.buffer.strides:
-            strided.append(n.buffer)
-
-    post_order_visit(statement, look)
-    return not strided
+    return not any(n.buffer.strides for n in nodes_of(statement, BufferStore, e.BufferLoad))
 
 
 STEPS = {"SchedulePostProcToPrimFunc": function_of, "VerifyCompactBuffer": is_compact}

@@ -12,7 +12,7 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, expect
-from whet.compiler.tir.visit.rewrite import parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import statements_of
 
 
 def estimate_flops(func: PrimFunc | IRModule) -> float:
@@ -59,9 +59,9 @@ def _value(n: e.PrimExpr) -> int:
     """Operations of a value that is data."""
     if isinstance(n, (e.BufferLoad, e.ProducerLoad, e.Ramp, e.BufferView)):
         return 0
-    parts = parts_of(n)
+    parts = n.parts
     lanes = dt.lanes(n.dtype)
-    if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+    if isinstance(n, e.Select) or e.is_choice(n):
         return max(_value(p) for p in parts[1:])
     own = lanes if isinstance(n, (*e.ARITHMETIC, e.Call)) else 0
     return own + sum(_value(p) for p in parts)
@@ -130,7 +130,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, s.Stmt | None]:
                     common += 1
                 paths[n.buffer] = known[:common]
         inner = [*path, n] if isinstance(n, (s.For, s.IfThenElse, s.Allocate, s.While)) else path
-        for p in parts_of(n):
+        for p in n.parts:
             visit(p, inner)
 
     visit(func.body, [])

@@ -8,7 +8,6 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.visit.expect import FUNCTIONS, expect
-from whet.compiler.tir.visit.rewrite import parts_of
 
 
 def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:
@@ -47,7 +46,7 @@ def host_accesses(func: PrimFunc, target: Any = None) -> list[str]:
             return
         if isinstance(n, (e.BufferLoad, s.BufferStore)):
             found[n.buffer.name] = None
-        for p in parts_of(n):
+        for p in n.parts:
             visit(p)
 
     visit(func.body)

@@ -6,7 +6,7 @@ from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops.intrinsics import IMPURE
-from whet.compiler.tir.visit.rewrite import LEAVES, parts_of
+from whet.compiler.tir.visit.rewrite import LEAVES
 
 #: calls that may do more than compute a value
 EFFECTS = frozenset(
@@ -32,7 +32,7 @@ def is_pure(node: Any) -> bool:
             n.op in EFFECTS or n.op in IMPURE or n.op.startswith(("tvm_", "call_"))
         ):
             return False
-        for p in parts_of(n):
+        for p in n.parts:
             if type(p) not in LEAVES:
                 stack.append(p)
     return True

@@ -11,7 +11,7 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.visit.expect import FUNCTIONS, expect
-from whet.compiler.tir.visit.rewrite import parts_of, statements_of
+from whet.compiler.tir.visit.rewrite import statements_of
 
 _KEYS = (
     *("max_shared_memory_per_block", "max_local_memory_per_block", "max_threads_per_block"),
@@ -78,7 +78,7 @@ class _Use:
             size = dt.itemsize(kind) * dt.lanes(kind)
             self.most["vector"] = max(self.most.get("vector", 0), size)
         if not isinstance(n, s.Allocate):
-            for p in parts_of(n):
+            for p in n.parts:
                 self.visit(p)
             return
         scope, size = n.buffer.storage_scope.split(".")[0], dt.itemsize(n.buffer.dtype)

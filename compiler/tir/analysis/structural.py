@@ -13,7 +13,6 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.expect import EXPRESSIONS, FUNCTIONS, NODES, expect
-from whet.compiler.tir.visit.rewrite import parts_of
 
 # what a node is besides its children, and besides the variables and buffers that it names
 _FIELDS: dict[type, tuple[str, ...]] = {
@@ -59,7 +58,7 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         return
 
     def difference() -> str:
-        a, b = _text(lhs).splitlines(), _text(rhs).splitlines()
+        a, b = str(lhs).splitlines(), str(rhs).splitlines()
         lines = list(difflib.unified_diff(a, b, "lhs", "rhs", lineterm=""))
         return "\n".join(lines) or "the texts are the same: variables or types differ"
 
@@ -90,18 +89,6 @@ def expr_deep_equal(lhs: e.PrimExpr, rhs: e.PrimExpr) -> bool:
     return structural_equal(lhs, rhs)
 
 
-def _text(node: Any) -> str:
-    from whet.compiler.tir.printer import Printer, expr_text
-
-    if isinstance(node, (PrimFunc, IRModule)):
-        return node.script()
-    if isinstance(node, s.Stmt):
-        printer = Printer()
-        printer.stmt(node, 0)
-        return "\n".join(printer.lines)
-    return expr_text(node)
-
-
 def _encoded(node: Any, map_free: bool, by_name: bool = False) -> Hashable:
     return _Encoder(map_free, by_name).node(node)
 
@@ -130,7 +117,7 @@ class _Encoder:
         head += [_plain(getattr(n, f)) for f in _FIELDS.get(kind, ())]
         if isinstance(n, s.For) and n.annotations:
             head.append(tuple((k, _plain(v)) for k, v in sorted(n.annotations.items())))
-        parts = parts_of(n)
+        parts = n.parts
         if isinstance(n, (s.For, s.LetStmt, e.Let)):
             before = tuple(self.node(p) for p in parts[:-1])  # the variable is not known in these
             return (*head, before, self._define(n.var), self.node(parts[-1]))
@@ -139,7 +126,7 @@ class _Encoder:
         if isinstance(n, s.AttrStmt):
             return (*head, self._about(n), *(self.node(p) for p in parts))
         if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
-            head.append(self._buffer(n.buffer))
+            head.append(self._name(n.buffer))
             if not isinstance(n, e.BufferView):
                 head.append(n.mask is None)
         elif isinstance(n, e.ProducerLoad):
@@ -160,7 +147,7 @@ class _Encoder:
     def _about(self, n: s.AttrStmt) -> Hashable:
         about = getattr(n.node, "var", n.node)
         if isinstance(about, Buffer):
-            return self._buffer(about)
+            return self._name(about)
         if isinstance(about, e.Var):
             return self._define(about) if n.key == "thread_extent" else self._name(about)
         return repr(about)
@@ -177,7 +164,7 @@ class _Encoder:
         """A parameter's size defines the variables in it."""
         if isinstance(n, e.Var):
             self.numbers.setdefault(n, len(self.numbers))
-        for p in parts_of(n):
+        for p in n.parts:
             self._symbols(p)
 
     def _describe(self, b: Buffer) -> Hashable:
@@ -189,9 +176,6 @@ class _Encoder:
     def _define(self, v: Any) -> Hashable:
         self.numbers.setdefault(v, len(self.numbers))
         return self._name(v)
-
-    def _buffer(self, b: Buffer) -> Hashable:
-        return self._name(b)
 
     def _name(self, v: Any) -> Hashable:
         dtype = getattr(v, "dtype", "")

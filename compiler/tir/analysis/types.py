@@ -11,7 +11,6 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.expect import FUNCTION, expect
-from whet.compiler.tir.visit.rewrite import parts_of
 
 
 def type_errors(func: PrimFunc) -> Iterator[str]:
@@ -29,7 +28,7 @@ def type_errors(func: PrimFunc) -> Iterator[str]:
             said = check(n)
             if said:
                 yield said
-        stack.extend(parts_of(n))
+        stack.extend(n.parts)
 
 
 def _operands(n: e.BinaryOp) -> str:

@@ -12,7 +12,7 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, NODES, expect
 from whet.compiler.tir.visit.renew import defined_by
-from whet.compiler.tir.visit.rewrite import parts_of, variables
+from whet.compiler.tir.visit.rewrite import variables
 
 
 def verify_ssa(func: PrimFunc) -> bool:
@@ -38,7 +38,7 @@ def ssa_errors(func: PrimFunc) -> Iterator[str]:
             if var in defined:
                 yield f"{var.name} is defined twice"
             defined.add(var)
-        stack.extend(parts_of(n))
+        stack.extend(n.parts)
 
 
 def _defined(n: Any) -> e.Var | None:
@@ -135,7 +135,7 @@ class _Scopes:
                 self.free[n] = None
             return
         if isinstance(n, (s.For, s.LetStmt, e.Let)):
-            *before, body = parts_of(n)
+            *before, body = n.parts
             for p in before:
                 self.visit(p)
             self._within(body, n.var)
@@ -147,7 +147,7 @@ class _Scopes:
         else:
             if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
                 self._use(n.buffer)
-            for p in parts_of(n):
+            for p in n.parts:
                 self.visit(p)
 
     def _within(self, body: Any, var: Any) -> None:

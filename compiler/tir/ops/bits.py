@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.ops.mathematics import documented
 
 
-def bitwise_and(x: Any, y: Any, span: Any = None) -> e.PrimExpr:
-    """The bits that both integers have; of bools, whether both are true."""
-    return ops.bitwise("bitwise_and", x, y)
+def _bitwise(op: str) -> Callable[..., e.PrimExpr]:
+    def build(x: Any, y: Any, span: Any = None) -> e.PrimExpr:
+        return ops.bitwise(op, x, y)
+
+    return documented(build, op)
 
 
-def bitwise_or(x: Any, y: Any, span: Any = None) -> e.PrimExpr:
-    """The bits that either integer has; of bools, whether either is true."""
-    return ops.bitwise("bitwise_or", x, y)
-
-
-def bitwise_xor(x: Any, y: Any, span: Any = None) -> e.PrimExpr:
-    """The bits in which two integers differ."""
-    return ops.bitwise("bitwise_xor", x, y)
+bitwise_and = _bitwise("bitwise_and")
+bitwise_or = _bitwise("bitwise_or")
+bitwise_xor = _bitwise("bitwise_xor")
+shift_left = _bitwise("shift_left")
+shift_right = _bitwise("shift_right")
 
 
 def bitwise_not(x: Any, span: Any = None) -> e.PrimExpr:
     """All bits of an integer flipped; the opposite of a bool."""
     return ops.bitwise_not(x)
-
-
-def shift_left(x: Any, y: Any, span: Any = None) -> e.PrimExpr:
-    """``x << y``, of integers."""
-    return ops.bitwise("shift_left", x, y)
-
-
-def shift_right(x: Any, y: Any, span: Any = None) -> e.PrimExpr:
-    """``x >> y``, of integers; of those with a sign, the sign stays."""
-    return ops.bitwise("shift_right", x, y)
 
 
 def infinity(dtype: str, span: Any = None) -> e.PrimExpr:

@@ -14,6 +14,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.buffer import check_indices
 from whet.compiler.tir.node import Node
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.tracing.traced import TracedInt
@@ -29,21 +30,6 @@ def expressions(values: Any) -> tuple[e.PrimExpr, ...]:
 def typed(value: Any, dtype: str) -> e.PrimExpr:
     """A value as an expression; a number has the type ``dtype``."""
     return ops.const(value, dtype) if ops.is_number(value) else ops.convert(value)
-
-
-def check_indices(indices: Sequence[e.PrimExpr], of: str = "a buffer") -> None:
-    """Refuse indices that are no integers.
-
-    Raises:
-        ArgumentError: naming the index and its type.
-    """
-    for i in indices:
-        if dt.is_float(i.dtype) or i.dtype == "handle":
-            raise ArgumentError(
-                f"{of}[{i!r}]",
-                f"the index is a {i.dtype}",
-                'an index is an integer: index.astype("int32")',
-            )
 
 
 def _indices(given: Any, element: str) -> tuple[tuple[e.PrimExpr, ...], str]:

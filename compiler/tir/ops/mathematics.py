@@ -31,9 +31,18 @@ from whet.compiler.tir.ops.ops import (
 )
 from whet.compiler.tir.ops.table import OPERATIONS
 
+__all__ = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "clz", "copysign",
+    "cos", "cosh", "erf", "exp", "exp10", "exp2", "expm1", "floor", "fmod", "hypot", "isfinite",
+    "isinf", "isnan", "ldexp", "log", "log10", "log1p", "log2", "logaddexp", "nearbyint",
+    "nextafter", "popcount", "power", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan",
+    "tanh", "trunc",
+]  # fmt: skip
+"""The names that ``te`` and ``tir`` offer."""
+
 
 def _unary(op: str) -> Callable[[Any], e.PrimExpr]:
-    return _documented(lambda x: call(op, x), op)
+    return documented(lambda x: call(op, x), op)
 
 
 def _rounding(op: str) -> Callable[[Any], e.PrimExpr]:
@@ -41,14 +50,15 @@ def _rounding(op: str) -> Callable[[Any], e.PrimExpr]:
         x = convert(x)
         return call(op, x) if dt.is_float(x.dtype) else x
 
-    return _documented(build, op)
+    return documented(build, op)
 
 
 def _binary(op: str) -> Callable[[Any, Any], e.PrimExpr]:
-    return _documented(lambda x, y: call(op, x, y), op)
+    return documented(lambda x, y: call(op, x, y), op)
 
 
-def _documented(build: Callable[..., e.PrimExpr], op: str) -> Callable[..., e.PrimExpr]:
+def documented(build: Callable[..., e.PrimExpr], op: str) -> Callable[..., e.PrimExpr]:
+    """The function with the name and the text of an intrinsic."""
     build.__name__ = build.__qualname__ = op
     build.__doc__ = OPERATIONS[op].text
     return build

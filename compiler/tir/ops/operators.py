@@ -7,16 +7,12 @@ from typing import Any
 
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.node import ExprOp
-from whet.compiler.tir.ops import ops
+from whet.compiler.tir.ops import bits, ops
 
 
 def _cast(value: Any, dtype: str) -> e.PrimExpr:
     """The value converted to ``dtype``."""
     return ops.cast(dtype, value)
-
-
-def _bitwise(op: str) -> Callable[[Any, Any], e.PrimExpr]:
-    return lambda a, b: ops.bitwise(op, a, b)
 
 
 def _compare(node: type[e.CmpOp]) -> Callable[[Any, Any], e.PrimExpr]:
@@ -46,11 +42,11 @@ _BINARY: dict[str, Callable[[Any, Any], e.PrimExpr]] = {
     "truediv": ops.divide,
     "floordiv": ops.floordiv,
     "mod": ops.floormod,
-    "and": _bitwise("bitwise_and"),
-    "or": _bitwise("bitwise_or"),
-    "xor": _bitwise("bitwise_xor"),
-    "lshift": _bitwise("shift_left"),
-    "rshift": _bitwise("shift_right"),
+    "and": bits.bitwise_and,
+    "or": bits.bitwise_or,
+    "xor": bits.bitwise_xor,
+    "lshift": bits.shift_left,
+    "rshift": bits.shift_right,
 }
 _METHODS: dict[str, Callable[..., Any]] = {
     **{f"__{name}__": function for name, function in _BINARY.items()},

@@ -11,10 +11,11 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.ops.constants import (  # noqa: F401  (the limits are offered here, too)
+from whet.compiler.tir.constants import (
     cast,
     const,
     convert,
+    is_number,
     is_numpy_number,
     max_value,
     min_value,
@@ -22,6 +23,13 @@ from whet.compiler.tir.ops.constants import (  # noqa: F401  (the limits are off
     wrapped,
 )
 from whet.compiler.tir.ops.table import operation
+
+__all__ = [
+    "add", "all_of", "any_of", "cast", "ceildiv", "const", "div", "floordiv", "floormod",
+    "if_then_else", "indexdiv", "indexmod", "max_value", "min_value", "multiply", "subtract",
+    "truncdiv", "truncmod",
+]  # fmt: skip
+"""The names that ``te`` and ``tir`` offer."""
 
 
 def same_type(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
@@ -39,11 +47,6 @@ def same_type(a: Any, b: Any) -> tuple[e.PrimExpr, e.PrimExpr]:
         return a, b
     kind = dt.promote(a.dtype, b.dtype)
     return cast(kind, a), cast(kind, b)
-
-
-def is_number(x: Any) -> bool:
-    """True for a number of Python's or numpy's."""
-    return isinstance(x, (int, float)) or is_numpy_number(x)
 
 
 def own_type(number: Any) -> str:
@@ -217,14 +220,12 @@ def divide(a: Any, b: Any) -> e.PrimExpr:
 
 
 def truncdiv(a: Any, b: Any) -> e.PrimExpr:
-    """``a / b``, of integers rounded towards zero."""
+    """``a / b`` as in C: of floats exact, of integers rounded towards zero."""
     _check_divisor("truncdiv", b)
     return _binary(e.Div, a, b)
 
 
-def div(a: Any, b: Any) -> e.PrimExpr:
-    """``a / b`` as in C: of floats exact, of integers rounded towards zero."""
-    return truncdiv(a, b)
+div = truncdiv
 
 
 def truncmod(a: Any, b: Any) -> e.PrimExpr:

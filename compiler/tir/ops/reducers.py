@@ -12,6 +12,11 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
 
+__all__ = [
+    "comm_reducer", "max", "min", "sum",
+]  # fmt: skip
+"""The names that ``te`` and ``tir`` offer."""
+
 
 class Reducer:
     """A reduction such as ``te.sum``: ``reducer(expr, axis, where=None, init=None)``.

@@ -35,12 +35,13 @@ class Operation:
     gpu: tuple[float, float, float] | None = None
 
 
-def _own(text: str, gpu: tuple[float, float, float] | None = None) -> Operation:
+_ONE_MORE = (0, 0, 1)  # one instruction of no float pipe
+
+
+def _own(text: str, gpu: tuple[float, float, float] = _ONE_MORE) -> Operation:
     """An intrinsic of integers, bits or conditions, which C writes as an operator."""
     return Operation(text, math_h=False, cheap=True, gpu=gpu)
 
-
-_ONE_MORE = (0, 0, 1)  # one instruction of no float pipe
 
 #: name without ``tir.`` -> the operation
 OPERATIONS: dict[str, Operation] = {
@@ -119,22 +120,28 @@ OPERATIONS: dict[str, Operation] = {
     "fmax": Operation("The larger of two."),
     "min": Operation("The smaller of two.", math_h=False, simple=True, gpu=_ONE_MORE),
     "max": Operation("The larger of two.", math_h=False, simple=True, gpu=_ONE_MORE),
-    "bitwise_and": _own("The bits that both have.", _ONE_MORE),
-    "bitwise_or": _own("The bits that either has.", _ONE_MORE),
-    "bitwise_xor": _own("The bits in which two differ.", _ONE_MORE),
-    "bitwise_not": _own("All bits flipped.", _ONE_MORE),
-    "shift_left": _own("``x << y``.", _ONE_MORE),
-    "shift_right": _own("``x >> y``; the sign stays.", _ONE_MORE),
-    "if_then_else": _own("One of two values, of which only that one is evaluated.", _ONE_MORE),
+    "bitwise_and": _own(
+        "The bits that both integers have; of bools, whether both are true.", _ONE_MORE
+    ),
+    "bitwise_or": _own(
+        "The bits that either integer has; of bools, whether either is true.", _ONE_MORE
+    ),
+    "bitwise_xor": _own("The bits in which two integers differ."),
+    "bitwise_not": _own("All bits flipped."),
+    "shift_left": _own("``x << y``, of integers."),
+    "shift_right": _own(
+        "``x >> y``, of integers; of those with a sign, the sign stays.", _ONE_MORE
+    ),
+    "if_then_else": _own("One of two values, of which only that one is evaluated."),
     "likely": _own("A condition that nearly always holds.", (0, 0, 0)),
     "reinterpret": _own("The bits of a value as another type.", (0, 0, 0)),
     "tvm_storage_sync": Operation(math_h=False, gpu=(0, 0, 0)),
     "dp4a": Operation("The product of two packed int8x4.", math_h=False, gpu=(0, 0, 2)),
     "pack_bytes": Operation("Four integers as packed int8x4.", math_h=False, gpu=(0, 0, 3)),
-    "warp_shuffle": Operation(math_h=False, gpu=(0, 0.5, 0.5)),
-    "warp_shuffle_up": Operation(math_h=False, gpu=(0, 0.5, 0.5)),
-    "warp_shuffle_xor": Operation(math_h=False, gpu=(0, 0.5, 0.5)),
-    "warp_shuffle_down": Operation(math_h=False, gpu=(0, 0.5, 0.5)),
+    **dict.fromkeys(
+        ("warp_shuffle", "warp_shuffle_up", "warp_shuffle_xor", "warp_shuffle_down"),
+        Operation(math_h=False, gpu=(0, 0.5, 0.5)),
+    ),
 }
 _UNKNOWN = Operation(math_h=False)
 

@@ -193,8 +193,7 @@ class TracedInt:
     def __index__(self) -> int:
         return self.tape.whole(self.node)
 
-    def __int__(self) -> int:
-        return self.tape.whole(self.node)
+    __int__ = __index__
 
     def __repr__(self) -> str:
         return str(self.__index__())
@@ -235,24 +234,6 @@ def _number(x: Any) -> bool:
     return type(x) is int or isinstance(x, (int, float))
 
 
-def _traced(code: str, swapped: bool) -> Callable[[TracedInt, Any], Any]:
-    plain = ARITHMETIC[code]
-
-    def run(self: TracedInt, other: Any) -> Any:
-        kind = type(other)
-        if kind is int or kind is TracedInt:
-            apply = self.tape.apply
-            return apply(code, other, self) if swapped else apply(code, self, other)
-        if isinstance(other, int):
-            return run(self, int(other))
-        if isinstance(other, numbers.Number):
-            whole = self.__index__()
-            return plain(other, whole) if swapped else plain(whole, other)
-        return NotImplemented
-
-    return run
-
-
 def _concrete(
     function: Callable[[Any, Any], Any], swapped: bool
 ) -> Callable[[TracedInt, Any], Any]:
@@ -261,6 +242,19 @@ def _concrete(
             return NotImplemented
         whole, other = self.__index__(), int(other) if type(other) is TracedInt else other
         return function(other, whole) if swapped else function(whole, other)
+
+    return run
+
+
+def _traced(code: str, swapped: bool) -> Callable[[TracedInt, Any], Any]:
+    concrete = _concrete(ARITHMETIC[code], swapped)
+
+    def run(self: TracedInt, other: Any) -> Any:
+        kind = type(other)
+        if kind is int or kind is TracedInt:
+            apply = self.tape.apply
+            return apply(code, other, self) if swapped else apply(code, self, other)
+        return run(self, int(other)) if isinstance(other, int) else concrete(self, other)
 
     return run
 

@@ -8,7 +8,8 @@ from typing import Any
 from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.visit.rewrite import Node, Rewriter, changed, substitute
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.visit.rewrite import Node, Rewriter, changed, substitute, variables
 
 Index = Callable[[Buffer, tuple[e.PrimExpr, ...]], tuple[e.PrimExpr, ...]]
 
@@ -32,9 +33,9 @@ class BufferRewriter(Rewriter):
         once: bool = False,
     ) -> None:
         own: dict[type, Callable[[Any], Node]] = {
-            e.BufferLoad: self._load,
+            e.BufferLoad: self._access,
             e.BufferView: self._view,
-            s.BufferStore: self._store,
+            s.BufferStore: self._access,
             s.Allocate: self._holder,
             s.DeclBuffer: self._holder,
             s.AllocateConst: self._holder,
@@ -44,19 +45,12 @@ class BufferRewriter(Rewriter):
         self.buffer = buffer
         self.index = index or _same
 
-    def _load(self, n: e.BufferLoad) -> e.BufferLoad:
+    def _access(self, n: Any) -> Any:
         n = self.children(n)
         new = self.buffer(n.buffer)
         if new is n.buffer:
             return n
-        return e.BufferLoad(new, self.index(n.buffer, n.indices), n.dtype, n.mask)
-
-    def _store(self, n: s.BufferStore) -> s.BufferStore:
-        n = self.children(n)
-        new = self.buffer(n.buffer)
-        if new is n.buffer:
-            return n
-        return s.BufferStore(new, n.value, self.index(n.buffer, n.indices), n.mask)
+        return changed(n, buffer=new, indices=self.index(n.buffer, n.indices))
 
     def _view(self, n: e.BufferView) -> e.BufferView:
         n = self.children(n)
@@ -68,15 +62,11 @@ class BufferRewriter(Rewriter):
 
     def _holder(self, n: Any) -> s.Stmt:
         n = self.children(n)
-        new = self.buffer(n.buffer)
-        return changed(n, buffer=new)
+        return changed(n, buffer=self.buffer(n.buffer))
 
     def _attribute(self, n: s.AttrStmt) -> s.AttrStmt:
         n = self.children(n)
-        if not isinstance(n.node, Buffer):
-            return n
-        new = self.buffer(n.node)
-        return changed(n, node=new)
+        return changed(n, node=self.buffer(n.node)) if isinstance(n.node, Buffer) else n
 
 
 def _same(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
@@ -103,3 +93,12 @@ def replace_buffers(node: Node, buffers: Mapping[Buffer, Buffer]) -> Node:
         lambda b: buffers.get(b, b), rules={e.Var: lambda v: data.get(v, v)}, once=True
     )
     return rewrite(node)
+
+
+def scalars_of(func: PrimFunc) -> list[e.Var]:
+    """The scalar parameters of a function and the sizes of its arrays."""
+    found: dict[e.Var, None] = {}
+    for p in func.params:
+        sizes = (*p.shape, *p.strides) if isinstance(p, Buffer) else (p,)
+        found.update(dict.fromkeys(v for d in sizes for v in variables(d)))
+    return list(found)

@@ -10,7 +10,7 @@ from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.visit.buffers import BufferRewriter
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE, Node, changed, parts_of
+from whet.compiler.tir.visit.rewrite import LEAVES, Node, changed
 
 
 def renewed(body: Node) -> Node:
@@ -74,10 +74,10 @@ class _Renewer(BufferRewriter):
 
     def _define(self, n: Any) -> Any:
         """A node that defines a variable for its body, the last of its children."""
-        *before, body = parts_of(n)
+        *before, body = n.parts
         outside = [self(p) for p in before]
         with self._new(n.var) as var:
-            out = TABLE[type(n)][1](n, (*outside, self(body)))
+            out = n.with_parts((*outside, self(body)))
         out.var = var  # of a node that nobody else has yet
         return out
 
@@ -129,7 +129,7 @@ def _defines_twice(func: PrimFunc) -> bool:
             return True
         if var is not None:
             defined.add(var)
-        stack.extend(TABLE[kind][0](n))
+        stack.extend(n.parts)
     return False
 
 

@@ -8,9 +8,10 @@ more row. A rewriter that changes nothing returns the same object.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from operator import is_
+from itertools import islice
+from operator import attrgetter, is_
 from typing import Any
 
 from whet.compiler.tir import expr as e
@@ -23,24 +24,33 @@ Node = Any
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
 
 
-def _binary_parts(n: e.BinaryOp) -> tuple[Node, ...]:
-    return n.a, n.b
+Row = tuple[Callable[[Node], tuple[Node, ...]], Callable[[Node, tuple[Node, ...]], Node]]
 
 
-def _binary_make(n: e.BinaryOp, parts: tuple[Node, ...]) -> Node:
-    return type(n)(parts[0], parts[1], n.dtype)
+def _fields(*names: str) -> Row:
+    """The row of a class whose children are in some fields: nodes, tuples of nodes, or None."""
 
+    def parts(n: Node) -> tuple[Node, ...]:
+        out: list[Node] = []
+        for name in names:
+            held = getattr(n, name)
+            if type(held) is tuple:
+                out += held
+            elif held is not None:
+                out.append(held)
+        return tuple(out)
 
-def _none(n: Node) -> tuple[Node, ...]:
-    return ()
+    def with_parts(n: Node, new: tuple[Node, ...]) -> Node:
+        rest, fields = iter(new), {}
+        for name in names:
+            held = getattr(n, name)
+            if type(held) is tuple:
+                fields[name] = tuple(islice(rest, len(held)))
+            elif held is not None:
+                fields[name] = next(rest)
+        return changed(n, **fields)
 
-
-def _same(n: Node, parts: tuple[Node, ...]) -> Node:
-    return n
-
-
-def _optional(n: Node | None) -> tuple[Node, ...]:
-    return () if n is None else (n,)
+    return parts, with_parts
 
 
 def _make_load(n: e.BufferLoad, p: tuple[Node, ...]) -> Node:
@@ -49,85 +59,51 @@ def _make_load(n: e.BufferLoad, p: tuple[Node, ...]) -> Node:
 
 
 def _make_store(n: s.BufferStore, p: tuple[Node, ...]) -> Node:
-    count = len(n.indices)
-    return s.BufferStore(
-        n.buffer, p[0], p[1 : 1 + count], p[1 + count] if n.mask is not None else None
-    )
+    count = len(n.indices) + 1
+    return s.BufferStore(n.buffer, p[0], p[1:count], p[count] if n.mask is not None else None)
 
 
-def _make_reduce(n: e.Reduce, p: tuple[Node, ...]) -> Node:
-    k = len(n.source)
-    return e.Reduce(
-        n.combiner, p[:k], n.axis, p[k], n.value_index, n.dtype, p[k + 1 : k + 1 + len(n.init)]
-    )
-
-
-def _make_if(n: s.IfThenElse, p: tuple[Node, ...]) -> Node:
-    return s.IfThenElse(p[0], p[1], p[2] if len(p) > 2 else None, n.likely)
-
-
-def _make_view(n: e.BufferView, p: tuple[Node, ...]) -> Node:
-    k, m = len(n.shape), len(n.strides)
-    return e.BufferView(n.buffer, p[:k], p[k : k + m], p[k + m], n.dtype)
-
-
-Row = tuple[Callable[[Node], tuple[Node, ...]], Callable[[Node, tuple[Node, ...]], Node]]
-
-_BINARY: Row = (_binary_parts, _binary_make)
-_LEAF: Row = (_none, _same)
-
-#: node class -> (its children, the same node with other children)
+#: node class -> (its children, the same node with other children); by hand where there are many
 TABLE: dict[type, Row] = {
-    e.Var: _LEAF,
-    e.SizeVar: _LEAF,
-    e.IntImm: _LEAF,
-    e.FloatImm: _LEAF,
-    e.StringImm: _LEAF,
-    e.Cast: (lambda n: (n.value,), lambda n, p: e.Cast(n.dtype, p[0])),
-    **dict.fromkeys(e.BINARY, _BINARY),
-    e.Not: (lambda n: (n.a,), lambda n, p: e.Not(p[0], n.dtype)),
-    e.Select: (
-        lambda n: (n.condition, n.true_value, n.false_value),
-        lambda n, p: e.Select(p[0], p[1], p[2], n.dtype),
-    ),
-    e.BufferLoad: (lambda n: (*n.indices, *_optional(n.mask)), _make_load),
-    e.ProducerLoad: (
-        lambda n: n.indices,
-        lambda n, p: e.ProducerLoad(n.producer, p, n.dtype),
-    ),
-    e.Ramp: (lambda n: (n.base,), lambda n, p: e.Ramp(p[0], n.stride, n.lanes, n.dtype)),
-    e.Broadcast: (lambda n: (n.value,), lambda n, p: e.Broadcast(p[0], n.lanes, n.dtype)),
-    e.Shuffle: (lambda n: n.vectors, lambda n, p: e.Shuffle(p, n.indices, n.dtype)),
-    e.Let: (lambda n: (n.value, n.body), lambda n, p: e.Let(n.var, p[0], p[1], n.dtype)),
-    e.BufferView: (lambda n: (*n.shape, *n.strides, n.offset), _make_view),
-    e.Call: (lambda n: n.args, lambda n, p: e.Call(n.dtype, n.op, p)),
-    e.Reduce: (lambda n: (*n.source, n.condition, *n.init), _make_reduce),
+    **dict.fromkeys((e.Var, e.SizeVar, e.IntImm, e.FloatImm, e.StringImm), _fields()),
+    **dict.fromkeys(e.BINARY, (attrgetter("a", "b"), lambda n, p: type(n)(p[0], p[1], n.dtype))),
+    e.Cast: _fields("value"),
+    e.Not: _fields("a"),
+    e.Select: _fields("condition", "true_value", "false_value"),
+    e.BufferLoad: (lambda n: n.indices if n.mask is None else (*n.indices, n.mask), _make_load),
+    e.ProducerLoad: _fields("indices"),
+    e.Ramp: _fields("base"),
+    e.Broadcast: _fields("value"),
+    e.Shuffle: _fields("vectors"),
+    e.Let: _fields("value", "body"),
+    e.BufferView: _fields("shape", "strides", "offset"),
+    e.Call: (attrgetter("args"), lambda n, p: e.Call(n.dtype, n.op, p)),
+    e.Reduce: _fields("source", "condition", "init"),
     s.For: (
-        lambda n: (n.min, n.extent, n.body),
+        attrgetter("min", "extent", "body"),
         lambda n, p: s.For(n.var, p[0], p[1], n.kind, p[2], n.annotations, n.thread),
     ),
-    s.BufferStore: (lambda n: (n.value, *n.indices, *_optional(n.mask)), _make_store),
-    s.SeqStmt: (lambda n: n.seq, lambda n, p: s.seq(*p)),
-    s.IfThenElse: (lambda n: (n.condition, n.then_case, *_optional(n.else_case)), _make_if),
+    s.BufferStore: (
+        lambda n: (n.value, *n.indices) if n.mask is None else (n.value, *n.indices, n.mask),
+        _make_store,
+    ),
+    s.SeqStmt: (attrgetter("seq"), lambda n, p: s.seq(*p)),
+    s.IfThenElse: _fields("condition", "then_case", "else_case"),
     s.Allocate: (lambda n: (n.body,), lambda n, p: s.Allocate(n.buffer, p[0])),
-    s.AllocateConst: (
-        lambda n: (n.body,),
-        lambda n, p: s.AllocateConst(n.buffer, n.data, p[0]),
-    ),
-    s.DeclBuffer: (lambda n: (n.body,), lambda n, p: s.DeclBuffer(n.buffer, p[0])),
-    s.LetStmt: (lambda n: (n.value, n.body), lambda n, p: s.LetStmt(n.var, p[0], p[1])),
-    s.AssertStmt: (
-        lambda n: (n.condition, n.body, *n.values),
-        lambda n, p: s.AssertStmt(p[0], n.message, p[1], p[2:]),
-    ),
-    s.While: (lambda n: (n.condition, n.body), lambda n, p: s.While(p[0], p[1])),
-    s.AttrStmt: (lambda n: (n.value, n.body), lambda n, p: s.AttrStmt(n.node, n.key, *p)),
-    s.Evaluate: (lambda n: (n.value,), lambda n, p: s.Evaluate(p[0])),
+    s.AllocateConst: _fields("body"),
+    s.DeclBuffer: _fields("body"),
+    s.LetStmt: _fields("value", "body"),
+    s.AssertStmt: _fields("condition", "body", "values"),
+    s.While: _fields("condition", "body"),
+    s.AttrStmt: _fields("value", "body"),
+    s.Evaluate: _fields("value"),
 }
+for _kind, (_parts, _with_parts) in TABLE.items():
+    _kind.parts, _kind.with_parts = property(_parts), _with_parts  # type: ignore[attr-defined]
 
 
 #: classes without children
-LEAVES = frozenset(kind for kind, row in TABLE.items() if row is _LEAF)
+LEAVES = frozenset((e.Var, e.SizeVar, e.IntImm, e.FloatImm, e.StringImm))
 _KEEP_LEAVES: dict[type, None] = dict.fromkeys(LEAVES)
 
 
@@ -172,12 +148,10 @@ class Rewriter:
 
     def children(self, node: Node) -> Node:
         """The node with its children rewritten; the same object when none of them changed."""
-        parts, make = TABLE[type(node)]
-        old = parts(node)
         rules, inner = self.rules, self.children if self.done is None else self._once
         changed = False
         new = []
-        for p in old:  # the loop that lowering spends its time in: no call where none is needed
+        for p in node.parts:  # lowering spends its time in this loop: no call where none is needed
             rule = rules.get(type(p), inner)
             if rule is None:
                 new.append(p)
@@ -186,7 +160,7 @@ class Rewriter:
             if q is not p:
                 changed = True
             new.append(q)
-        return make(node, tuple(new)) if changed else node
+        return node.with_parts(tuple(new)) if changed else node
 
 
 def changed(node: Node, /, **fields: Any) -> Node:
@@ -202,17 +176,12 @@ def changed(node: Node, /, **fields: Any) -> Node:
     return node
 
 
-def parts_of(node: Node) -> tuple[Node, ...]:
-    """The children of a node, in order."""
-    return TABLE[type(node)][0](node)
-
-
 def statements_of(node: Node) -> list[s.Stmt]:
     """The children of a node that are statements."""
     kind = type(node)
     if kind is s.BufferStore or kind is s.Evaluate:
         return []
-    return [p for p in TABLE[kind][0](node) if isinstance(p, s.Stmt)]
+    return [p for p in node.parts if isinstance(p, s.Stmt)]
 
 
 def nodes_of(node: Node, *kinds: type) -> list[Any]:
@@ -224,7 +193,7 @@ def nodes_of(node: Node, *kinds: type) -> list[Any]:
     seen: set[int] = set()
 
     def walk(n: Node) -> None:
-        for p in TABLE[type(n)][0](n):
+        for p in n.parts:
             if type(p) in LEAVES:
                 if type(p) in wanted:
                     out.append(p)
@@ -253,18 +222,35 @@ def conjuncts(condition: e.PrimExpr) -> list[e.PrimExpr]:
 
 def post_order_visit(node: Node, visit: Callable[[Node], None]) -> None:
     """Call ``visit`` on every node of a tree, children first, and once on what occurs twice."""
-    seen: set[int] = set()
-
-    def walk(n: Node) -> None:
-        for p in TABLE[type(n)][0](n):
-            if type(p) in LEAVES:
-                visit(p)
-            elif id(p) not in seen:
-                seen.add(id(p))
-                walk(p)
+    for n in nodes_of(node, object):
         visit(n)
 
-    walk(node)
+
+def nodes(roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]] | None = None) -> list[Any]:
+    """Every node of some trees once, children first, in the order of their first use.
+
+    Deep trees do not hit Python's recursion limit.
+
+    Args:
+        parts: the children of a node; None: those of loop IR.
+    """
+    out: list[Any] = []
+    seen: set[int] = set()
+    stack: list[Any] = list(reversed(tuple(roots)))
+    while stack:
+        n = stack.pop()
+        if n is None:  # stands above a node whose children are done
+            out.append(stack.pop())
+            continue
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        inside = n.parts if parts is None else parts(n)
+        if inside:
+            stack += (n, None, *reversed(inside))
+        else:
+            out.append(n)
+    return out
 
 
 def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
@@ -281,15 +267,9 @@ def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
             return n
         found = done.get(id(n))
         if found is None:
-            parts, make = TABLE[kind]
-            old = parts(n)
-            new = [walk(p) for p in old]
-            found = n
-            for p, q in zip(old, new):
-                if p is not q:
-                    found = make(n, tuple(new))
-                    break
-            done[id(n)] = found
+            old = n.parts
+            new = tuple([walk(p) for p in old])
+            found = done[id(n)] = n if all(map(is_, old, new)) else n.with_parts(new)
         return found
 
     return walk(node)
@@ -307,5 +287,5 @@ def variables(node: Node) -> set[e.Var]:
             found.add(n)
         elif kind not in LEAVES and id(n) not in seen:
             seen.add(id(n))
-            stack.extend(TABLE[kind][0](n))
+            stack.extend(n.parts)
     return found

@@ -8,11 +8,12 @@ in memory and 2**60 in the tree; with names it is sixty again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from operator import is_
 
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import LEAVES, TABLE
+from whet.compiler.tir.visit.rewrite import LEAVES, nodes
 
 #: trees of at most so many nodes stay as they are: generators number equal values anyway
 SMALL_TREE = 2000
@@ -25,8 +26,9 @@ _DATA = (e.BufferLoad, e.ProducerLoad)
 def tree_size(root: e.PrimExpr) -> tuple[int, int]:
     """How many nodes an expression has written out, and how many in memory."""
     sizes: dict[int, int] = {}
-    for n in _order([root]):
-        sizes[id(n)] = 1 + sum(sizes.get(id(p), 1) for p in TABLE[type(n)][0](n))
+    for n in nodes([root]):
+        if type(n) not in LEAVES:
+            sizes[id(n)] = 1 + sum(sizes.get(id(p), 1) for p in n.parts)
     return sizes.get(id(root), 1), max(len(sizes), 1)
 
 
@@ -42,25 +44,9 @@ def bind_shared(root: e.PrimExpr) -> e.PrimExpr:
     return _region(root, {})
 
 
-def _order(roots: Iterable[e.PrimExpr]) -> list[e.PrimExpr]:
-    """Every node that is no leaf once, children first."""
-    out: list[e.PrimExpr] = []
-    seen: set[int] = set()
-    stack = [(n, False) for n in roots]
-    while stack:
-        n, ready = stack.pop()
-        if ready:
-            out.append(n)
-        elif id(n) not in seen and type(n) not in LEAVES:
-            seen.add(id(n))
-            stack.append((n, True))
-            stack.extend((p, False) for p in TABLE[type(n)][0](n))
-    return out
-
-
 def _here(n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
     """The children that are evaluated whenever a node is; the others are under a guard."""
-    if isinstance(n, e.Call) and n.op == "if_then_else":
+    if e.is_choice(n):
         return n.args[:1]
     if isinstance(n, (e.And, e.Or)):
         return (n.a,)
@@ -68,53 +54,37 @@ def _here(n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
         return ()  # its indices
     if isinstance(n, (e.Reduce, e.Let)):
         return ()
-    return TABLE[type(n)][0](n)
+    return n.parts
 
 
 def _guarded(n: e.PrimExpr) -> bool:
-    return (isinstance(n, e.Call) and n.op == "if_then_else") or isinstance(n, (e.And, e.Or))
+    return e.is_choice(n) or isinstance(n, (e.And, e.Or))
 
 
 def _region(root: e.PrimExpr, known: dict[int, e.Var]) -> e.PrimExpr:
     """An expression under one guard, with names for what it uses twice; ``known`` has names."""
-    order: list[e.PrimExpr] = []
-    uses: dict[int, int] = {}
-    stack = [(root, False)]
-    while stack:
-        n, ready = stack.pop()
-        if ready:
-            order.append(n)
-            continue
-        if id(n) in known or type(n) in LEAVES:
-            continue
-        uses[id(n)] = uses.get(id(n), 0) + 1
-        if uses[id(n)] == 1:
-            stack.append((n, True))
-            stack.extend((p, False) for p in _here(n))
-    names = dict(known)
+    if id(root) in known:
+        return known[id(root)]
+
+    def inside(n: e.PrimExpr) -> list[e.PrimExpr]:
+        return [p for p in reversed(_here(n)) if id(p) not in known and type(p) not in LEAVES]
+
+    order = nodes([root], inside)
+    uses = Counter(id(p) for n in order for p in inside(n))
+    names, done = dict(known), dict[int, e.PrimExpr](known)
     lets: list[tuple[e.Var, e.PrimExpr]] = []
-    done: dict[int, tuple[e.PrimExpr, e.PrimExpr]] = {}
-
-    def new(n: e.PrimExpr) -> e.PrimExpr:
-        if id(n) in names:
-            return names[id(n)]
-        return done[id(n)][1] if id(n) in done else n
-
     for n in order:
-        parts = TABLE[type(n)][0](n)
-        inside = {id(p) for p in _here(n)}
-        if _guarded(n):
-            made = tuple(new(p) if id(p) in inside else _region(p, names) for p in parts)
-        else:
-            made = tuple(new(p) if id(p) in inside else p for p in parts)
-        changed = any(a is not b for a, b in zip(made, parts))
-        out = TABLE[type(n)][1](n, made) if changed else n
-        done[id(n)] = (n, out)
-        if uses[id(n)] > 1 and n is not root and not isinstance(n, _DATA) and not _index(n):
-            var = e.Var(f"shared{len(names)}", n.dtype)
-            lets.append((var, out))
-            names[id(n)] = var
-    body = new(root)
+        here, guarded = {id(p) for p in _here(n)}, _guarded(n)
+        made = tuple(
+            done.get(id(p), p) if id(p) in here else _region(p, names) if guarded else p
+            for p in n.parts
+        )
+        done[id(n)] = n if all(map(is_, made, n.parts)) else n.with_parts(made)
+        if uses[id(n)] > 1 and not isinstance(n, _DATA) and not _index(n):
+            var = names[id(n)] = e.Var(f"shared{len(names)}", n.dtype)
+            lets.append((var, done[id(n)]))
+            done[id(n)] = var
+    body = done.get(id(root), root)
     for var, value in reversed(lets):
         body = e.Let(var, value, body, body.dtype)
     return body
@@ -124,4 +94,4 @@ def _index(n: e.PrimExpr) -> bool:
     """True if an expression is one of indices: integers that no data comes into."""
     if dt.element(n.dtype) not in ("int32", "int64"):
         return False
-    return not any(isinstance(x, (*_DATA, e.Call, e.Select, e.Cast)) for x in _order([n]))
+    return not any(isinstance(x, (*_DATA, e.Call, e.Select, e.Cast)) for x in nodes([n]))

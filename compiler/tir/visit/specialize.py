@@ -10,8 +10,8 @@ from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.buffers import replace_buffers, with_sizes
-from whet.compiler.tir.visit.rewrite import substitute, variables
+from whet.compiler.tir.visit.buffers import replace_buffers, scalars_of, with_sizes
+from whet.compiler.tir.visit.rewrite import substitute
 
 
 def specialize(func: PrimFunc, param_map: Mapping[Any, Any]) -> PrimFunc:
@@ -32,7 +32,7 @@ def specialize(func: PrimFunc, param_map: Mapping[Any, Any]) -> PrimFunc:
         if buffer is not None:
             _take_shape(buffer, value, values)
             given[buffer] = value
-        elif isinstance(key, e.Var) and key in _scalars(func):
+        elif isinstance(key, e.Var) and key in scalars_of(func):
             values[key] = ops.cast(key.dtype, value)
         else:
             raise ArgumentError(
@@ -56,14 +56,6 @@ def _buffer_of(func: PrimFunc, key: object) -> Buffer | None:
         if isinstance(p, Buffer) and (key is p or key is p.data):
             return p
     return None
-
-
-def _scalars(func: PrimFunc) -> set[e.Var]:
-    found = {p for p in func.params if isinstance(p, e.Var)}
-    for p in func.params:
-        if isinstance(p, Buffer):
-            found.update(v for d in (*p.shape, *p.strides) for v in variables(d))
-    return found
 
 
 def _take_shape(old: Buffer, new: Any, values: dict[e.Var, e.PrimExpr]) -> None:

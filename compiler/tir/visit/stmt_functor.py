@@ -13,10 +13,10 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit import rewrite
-from whet.compiler.tir.visit.buffers import replace_buffers, with_sizes
+from whet.compiler.tir.visit.buffers import replace_buffers, scalars_of, with_sizes
 from whet.compiler.tir.visit.expect import FUNCTION, NODES, STATEMENTS, expect, expect_function
 from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, parts_of, variables
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter
 
 __all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "renew_defs", "substitute"]
 
@@ -71,7 +71,7 @@ def pre_order_visit(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
 def _down(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
     if fvisit(node) is False:
         return
-    for part in parts_of(node):
+    for part in node.parts:
         _down(part, fvisit)
 
 
@@ -142,7 +142,7 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
     """
     expect(func, FUNCTION, "renew_defs(func)")
     values: dict[e.Var, e.PrimExpr] = {}
-    for v in _given(func):
+    for v in (*scalars_of(func), *func.attrs.get("symbols", ())):
         values[v] = type(v)(v.name, v.dtype)
     buffers: dict[Buffer, Buffer] = {}
     for p in func.params:
@@ -154,15 +154,3 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
     if "symbols" in attrs:
         attrs["symbols"] = tuple(values.get(v, v) for v in attrs["symbols"])
     return PrimFunc(tuple(params), body, func.ret_type, None, attrs)
-
-
-def _given(func: PrimFunc) -> list[e.Var]:
-    """The scalar parameters and the sizes of the arrays."""
-    found: dict[e.Var, None] = {}
-    for p in func.params:
-        if isinstance(p, e.Var):
-            found[p] = None
-        else:
-            found.update(dict.fromkeys(v for d in (*p.shape, *p.strides) for v in variables(d)))
-    found.update(dict.fromkeys(func.attrs.get("symbols", ())))
-    return list(found)

@@ -18,7 +18,6 @@ from whet.compiler.codegen.cuda.dot_product import PACK, word_of
 from whet.compiler.codegen.cuda.lanes import choice_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import parts_of
 
 Decider = Callable[[e.PrimExpr], "np.ndarray | None"]
 """The iterations of the unrolled loops in which a condition holds, (iterations,); None where they
@@ -68,7 +67,7 @@ def eliminate_common(root: e.PrimExpr, decide: Decider = lambda condition: None)
         if isinstance(n, e.BufferLoad):
             parts.loads.append((n, share))
         if in_index or isinstance(n, e.BufferLoad):
-            stack += [(x, new, True) for x in parts_of(n)]
+            stack += [(x, new, True) for x in n.parts]
         elif _is_integer(n):
             parts.integers.append(n)
         else:
@@ -80,7 +79,7 @@ def _inside(
     n: Any, share: float, where: np.ndarray, decide: Decider, subexpressions: Subexpressions
 ) -> list[tuple[Any, np.ndarray, bool]]:
     """An operation's own parts, and where each is computed."""
-    parts = parts_of(n)
+    parts = n.parts
     if choice := choice_of(n):
         holds = decide(choice[0])
         if holds is not None:
@@ -110,7 +109,7 @@ def _is_integer(n: Any) -> bool:
 def _is_free_of_data(n: Any) -> bool:
     if isinstance(n, e.BufferLoad) or dt.is_float(n.dtype):
         return False
-    return all(map(_is_free_of_data, parts_of(n)))
+    return all(map(_is_free_of_data, n.parts))
 
 
 class _Names:
@@ -125,7 +124,7 @@ class _Names:
         stack = [root]
         while stack:
             n = stack[-1]
-            parts = parts_of(n)
+            parts = n.parts
             missing = [x for x in parts if id(x) not in self._of]
             if missing and id(n) not in self._of:
                 stack += missing

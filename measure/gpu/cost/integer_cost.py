@@ -14,7 +14,6 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.lanes import lane_form
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import parts_of
 
 LONG_DIVISION = 20.0
 """Instructions of a division by a variable."""
@@ -59,7 +58,7 @@ def integer_ops(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
         for atom, _ in form.terms.values():
             yield from _atom(atom, analyzer)
     elif isinstance(n, (e.And, e.Or, e.Not)) or n.dtype == "bool":
-        for x in parts_of(n):
+        for x in n.parts:
             yield from integer_ops(x, analyzer)
     elif dt.is_int(n.dtype):
         first_lane = _first(n)
@@ -96,7 +95,7 @@ def _atom(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
     """The operations of an atom of an affine form."""
     if isinstance(n, (e.Var, e.BufferLoad)):
         return
-    parts = parts_of(n)
+    parts = n.parts
     cost = SUM
     if isinstance(n, _DIVISIONS):
         cost += division_cost(n.b)

@@ -12,7 +12,6 @@ import numpy as np
 from whet.compiler.arith import Analyzer
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.visit.rewrite import parts_of
 from whet.measure.gpu.cost import warps as w
 from whet.measure.gpu.cost.cse import Decider
 from whet.measure.gpu.cost.integer_cost import BASES, IntegerOp, address, integer_ops
@@ -85,7 +84,7 @@ class TripCounts:
                 continue
             if isinstance(n, e.BufferLoad):
                 sources.add(id(n.buffer.data))
-            stack += parts_of(n)
+            stack += n.parts
         return frozenset(sources), known
 
     def _warps(self, site: Site) -> float:

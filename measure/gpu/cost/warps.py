@@ -15,7 +15,6 @@ import numpy as np
 from whet.compiler.errors import MeasureError
 from whet.compiler.passes.threads.overlap import OPERATIONS
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import parts_of
 
 SAMPLES, LANES = 16, 32
 SECTOR, LINE, WORD, BANKS = 32, 128, 4, 32
@@ -121,7 +120,7 @@ class Warps:
         if kind is e.Not:
             return np.logical_not(self.value(n.a))
         if kind is e.Select:
-            return np.where(*map(self.value, parts_of(n)))
+            return np.where(*map(self.value, n.parts))
         if kind is e.Let:
             self.values[n.var] = self.value(n.value)
             return self.value(n.body)

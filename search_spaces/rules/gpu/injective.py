@@ -15,10 +15,11 @@ Across: a tile is read in the order in which it lies in memory, and written in t
 
 from __future__ import annotations
 
-from whet.compiler.te.lang.tensor import ComputeOp, Tensor, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, Group, Node

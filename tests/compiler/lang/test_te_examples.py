@@ -7,7 +7,7 @@ import pytest
 from whet.compiler import driver, te
 from whet.compiler.target import Target
 from whet.compiler.te import schedule, stage
-from whet.compiler.te.schedule_trace.steps import ON_STAGE
+from whet.compiler.te.primitives.checks import ON_STAGE
 
 
 def examples():
@@ -33,4 +33,4 @@ def test_every_primitive_is_here():
     public = {
         n for n in dir(stage.Stage) if not n.startswith("_") and callable(getattr(stage.Stage, n))
     }
-    assert public - {"reset_axes", "copied", "record"} == set(ON_STAGE)
+    assert public - {"reset_axes", "copied", "record", "attr"} == set(ON_STAGE)

@@ -68,7 +68,7 @@ def test_every_primitive_is_replayed():
     s, args = everything()
     replays(s, args)
     used = {step.primitive for step in s.trace.steps}
-    from whet.compiler.te.schedule_trace.steps import ON_SCHEDULE, ON_STAGE
+    from whet.compiler.te.primitives.checks import ON_SCHEDULE, ON_STAGE
 
     assert used == {*ON_STAGE, *ON_SCHEDULE} - {"normalize"}
     check(s, args, gpu=False, rtol=1e-4)

@@ -70,7 +70,7 @@ def test_a_lesson_begins_with_a_title(name):
 
 
 def test_every_primitive_is_shown():
-    from whet.compiler.te.schedule_trace.steps import ON_SCHEDULE, ON_STAGE
+    from whet.compiler.te.primitives.checks import ON_SCHEDULE, ON_STAGE
 
     code = (LESSONS / "schedule_primitives.py").read_text()
     assert not [name for name in ON_SCHEDULE | ON_STAGE if f".{name}(" not in code]

@@ -9,14 +9,14 @@ from whet.compiler.errors import ArgumentError
 
 @dataclass(frozen=True)
 class LogToFile:
-    """What :func:`log_to_file` returns."""
+    """The result of :func:`log_to_file`."""
 
     file_out: str
 
 
 @dataclass(frozen=True)
 class ProgressBar:
-    """What :func:`progress_bar` returns."""
+    """The result of :func:`progress_bar`."""
 
 
 def log_to_file(file_out: str, protocol: str = "json") -> LogToFile:

@@ -65,7 +65,7 @@ class LocalRunner:
 
 @dataclass(frozen=True)
 class MeasureOption:
-    """What :func:`measure_option` returns: who builds, who runs."""
+    """The result of :func:`measure_option`: who builds, who runs."""
 
     builder: LocalBuilder = field(default_factory=LocalBuilder)
     runner: LocalRunner = field(default_factory=LocalRunner)

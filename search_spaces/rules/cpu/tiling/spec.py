@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import variables
+from whet.compiler.tir.visit.rewrite import nodes, variables
 from whet.search_spaces.graph.stages import int_extent, unique
 
 Terms = tuple[tuple[int, int], ...]  # (axis, coefficient), by axis

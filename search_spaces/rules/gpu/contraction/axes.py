@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.te.lang.tensor import ComputeOp, Operation, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
-from whet.compiler.tir.visit.rewrite import Rewriter, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes, variables
 from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.stages import int_extent
 from whet.search_spaces.rules.cpu.tiling.spec import constant_extents

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from whet.compiler.arith import Affine
-from whet.compiler.te.lang.tensor import ComputeOp, Operation, nodes
+from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import substitute
+from whet.compiler.tir.visit.rewrite import nodes, substitute
 from whet.search_spaces.graph.access import Access, affine, composed
 from whet.search_spaces.rules.gpu.contraction.axes import Axis, Contraction, extent_of
 from whet.search_spaces.rules.gpu.contraction.gemm import Operand

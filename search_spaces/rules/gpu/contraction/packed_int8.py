@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 
 from whet.compiler.codegen.cuda.dot_product import DP4A, PACK
 from whet.compiler.te import Tensor
-from whet.compiler.te.lang.tensor import nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import substitute, variables
+from whet.compiler.tir.visit.rewrite import nodes, substitute, variables
 from whet.search_spaces.graph.access import Access, affine
 from whet.search_spaces.rules.gpu.contraction.axes import Axis, Contraction
 from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import (

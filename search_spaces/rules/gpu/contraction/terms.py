@@ -14,10 +14,9 @@ from functools import reduce
 from typing import Any
 
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.te.lang.tensor import nodes
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, substitute, variables
+from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, nodes, substitute, variables
 
 # The value of a term of zeros: beyond the end of K, both operands are 0.
 _OPERATIONS: dict[type, Callable] = {
@@ -129,5 +128,5 @@ def _value(n: e.PrimExpr) -> Any:
     if isinstance(n, (e.IntImm, e.FloatImm)):
         return n.value
     make = _CALLS.get(n.op) if isinstance(n, e.Call) else _OPERATIONS.get(type(n))
-    values = [_value(x) for x in TABLE[type(n)][0](n)]
+    values = [_value(x) for x in n.parts]
     return None if make is None or None in values else make(*values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from whet.compiler.te.lang.tensor import ComputeOp
@@ -11,7 +12,7 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir import expr as e
 from whet.compiler.tir.visit.expect import expect
-from whet.compiler.tir.visit.rewrite import TABLE
+from whet.compiler.tir.visit.rewrite import nodes
 
 _COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Min, e.Max)
 
@@ -31,10 +32,7 @@ def count_flop(schedule: Schedule) -> int:
     for stage in kernel_part(schedule).stages:
         op = stage.op
         if isinstance(op, ComputeOp):
-            points = 1
-            for a in op.axis:
-                points *= _size(a)
-            total += points * sum(_of(b) for b in op.body)
+            total += prod(map(_size, op.axis)) * sum(_of(b) for b in op.body)
     return total
 
 
@@ -46,12 +44,9 @@ def _size(axis: e.IterVar) -> int:
 def _of(n: e.PrimExpr) -> int:
     """The operations of one element; what an expression uses twice is computed once."""
     if type(n) is e.Reduce:
-        points = 1
-        for a in n.axis:
-            points *= _size(a)
         values = {*n.combiner.lhs, *n.combiner.rhs}
         combined = _counted(n.combiner.result, values)
-        return points * (combined + _counted(n.source, set()))
+        return prod(map(_size, n.axis)) * (combined + _counted(n.source, set()))
     return _counted((n,), set())
 
 
@@ -59,9 +54,9 @@ def _counted(roots: Sequence[e.PrimExpr], values: set[e.Var]) -> int:
     """The number of operations that compute with floats, elements or reduced ``values``."""
     data: set[int] = set()  # nodes that are no mere index arithmetic
     total = 0
-    for n in _parts(roots):
+    for n in nodes(roots, _arithmetic):
         kind = type(n)
-        parts = TABLE[kind][0](n)
+        parts = n.parts
         if kind is e.ProducerLoad or n in values or any(id(p) in data for p in parts):
             data.add(id(n))
         counted = kind in _COUNTED or (kind is e.Call and n.op != "if_then_else")
@@ -70,22 +65,8 @@ def _counted(roots: Sequence[e.PrimExpr], values: set[e.Var]) -> int:
     return total
 
 
-def _parts(roots: Sequence[e.PrimExpr]) -> list[Any]:
-    """Every node once, children first; indices and conditions are no arithmetic of an element."""
-    out: list[Any] = []
-    seen: set[int] = set()
-    stack = [(n, False) for n in roots]
-    while stack:
-        n, ready = stack.pop()
-        if ready:
-            out.append(n)
-        elif id(n) not in seen:
-            seen.add(id(n))
-            stack.append((n, True))
-            parts = TABLE[type(n)][0](n)
-            if type(n) is e.ProducerLoad:
-                parts = ()
-            elif type(n) is e.Call and n.op == "if_then_else":
-                parts = parts[1:]
-            stack.extend((p, False) for p in parts)
-    return out
+def _arithmetic(n: e.PrimExpr) -> tuple[Any, ...]:
+    """The children of a node; indices and conditions are no arithmetic of an element."""
+    if type(n) is e.ProducerLoad:
+        return ()
+    return n.parts[1:] if e.is_choice(n) else n.parts

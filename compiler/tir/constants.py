@@ -52,6 +52,11 @@ def is_numpy_number(value: Any) -> bool:
     return isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
+def is_number(x: Any) -> bool:
+    """True for a number of Python's or numpy's."""
+    return isinstance(x, (int, float)) or is_numpy_number(x)
+
+
 def _python_number(value: Any) -> tuple[int | float | bool, str | None]:
     """A constant of the IR or a number of numpy's as Python's, and the type that numpy gave it."""
     if isinstance(value, (e.IntImm, e.FloatImm)):
@@ -171,24 +176,22 @@ def wrapped(value: int, dtype: str) -> int:
     return value if dt.is_uint(dtype) or value < 1 << (bits - 1) else value - (1 << bits)
 
 
-def min_value(dtype: str) -> e.PrimExpr:
-    """The least value of a type: ``-inf`` is not it, the most negative finite number is."""
+def _limits(dtype: str) -> tuple[int | float, int | float]:
+    """The least and the greatest finite value of a type."""
     name = dt.check(dtype)
     if dt.is_float(name):
-        return const(-_FLOAT_MAX[name], name)
-    if dt.is_bool(name):
-        return const(False)
-    return const(0 if dt.is_uint(name) else -(2 ** (dt.bits(name) - 1)), name)
+        return -_FLOAT_MAX[name], _FLOAT_MAX[name]
+    return (False, True) if dt.is_bool(name) else dt.int_range(name)
+
+
+def min_value(dtype: str) -> e.PrimExpr:
+    """The least value of a type: ``-inf`` is not it, the most negative finite number is."""
+    return const(_limits(dtype)[0], dtype)
 
 
 def max_value(dtype: str) -> e.PrimExpr:
     """The greatest finite value of a type."""
-    name = dt.check(dtype)
-    if dt.is_float(name):
-        return const(_FLOAT_MAX[name], name)
-    if dt.is_bool(name):
-        return const(True)
-    return const(2 ** (dt.bits(name) - (0 if dt.is_uint(name) else 1)) - 1, name)
+    return const(_limits(dtype)[1], dtype)
 
 
 _FLOAT_MAX = {
