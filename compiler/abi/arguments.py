@@ -9,11 +9,11 @@ from keyword import iskeyword
 from whet.compiler.abi.extent_expr import from_expr
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import LowerError
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, BufferView, Call, IntImm, Let, PrimExpr, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import Printer
+from whet.compiler.tir.stmt import AttrStmt, BufferStore, For, LetStmt, Stmt
 from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.rewrite import (
     nodes_of,
@@ -36,17 +36,17 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
     func, moved = _from_the_first_element(func)
     stored, handed, free = _uses(func.body)
     printer = Printer()
-    own = [p for p in func.params if isinstance(p, e.Var)]
+    own = [p for p in func.params if isinstance(p, Var)]
     scalars = set(own)
     buffers = [p for p in func.params if isinstance(p, Buffer)]
     given = [d for b in buffers for d in b.shape] + [d for b in buffers for d in _strides(b)]
-    symbols = list(dict.fromkeys(d for d in given if isinstance(d, e.Var) and d not in scalars))
+    symbols = list(dict.fromkeys(d for d in given if isinstance(d, Var) and d not in scalars))
     known = scalars.union(symbols)
     handed -= {id(moved.get(b, b)) for b in read_only}
     params: list[BufferParam | ScalarParam] = []
     taken = {printer.name(v, _readable(v.name)) for v in (*own, *symbols)}
     for p in func.params:
-        if isinstance(p, e.Var):
+        if isinstance(p, Var):
             params.append(ScalarParam(printer.name(p), p.dtype))
             continue
         _check_known(p, known)
@@ -84,7 +84,7 @@ def _fresh(wanted: str, taken: set[str]) -> str:
     return name
 
 
-def _uses(body: s.Stmt) -> tuple[set[int], set[int], list[e.Var]]:
+def _uses(body: Stmt) -> tuple[set[int], set[int], list[Var]]:
     """The uses of buffers and variables in a body.
 
     Returns:
@@ -93,31 +93,31 @@ def _uses(body: s.Stmt) -> tuple[set[int], set[int], list[e.Var]]:
     """
     written: set[int] = set()
     handed: set[int] = set()
-    used: dict[e.Var, None] = {}
-    defined: set[e.Var] = set()
-    definitions = (s.For, s.LetStmt, e.Let)
-    for n in nodes_of(body, e.Var, s.BufferStore, e.BufferView, e.Call, s.AttrStmt, *definitions):
+    used: dict[Var, None] = {}
+    defined: set[Var] = set()
+    definitions = (For, LetStmt, Let)
+    for n in nodes_of(body, Var, BufferStore, BufferView, Call, AttrStmt, *definitions):
         match n:
-            case e.Var():
+            case Var():
                 used[n] = None
-            case s.BufferStore():
+            case BufferStore():
                 written.add(id(n.buffer))
-            case e.BufferView():
+            case BufferView():
                 handed.add(id(n.buffer))
-            case e.Call(args=(e.BufferLoad() as first, *_)) if _may_write(n):
+            case Call(args=(BufferLoad() as first, *_)) if _may_write(n):
                 handed.add(id(first.buffer))
-            case s.AttrStmt(key="thread_extent"):
+            case AttrStmt(key="thread_extent"):
                 defined.add(n.node)
-            case s.For() | s.LetStmt() | e.Let():
+            case For() | LetStmt() | Let():
                 defined.add(n.var)
     # a handle is the memory of a buffer, whose declaration says where it comes from
     return written, handed, [v for v in used if v not in defined and v.dtype != "handle"]
 
 
-def _may_write(n: e.Call) -> bool:
+def _may_write(n: Call) -> bool:
     """True if a call takes an address through which a function may write."""
     mask = n.args[-1]
-    only_read = isinstance(mask, e.IntImm) and not mask.value & 2
+    only_read = isinstance(mask, IntImm) and not mask.value & 2
     return n.op == "address_of" or (n.op == "tvm_access_ptr" and not only_read)
 
 
@@ -127,16 +127,16 @@ def _from_the_first_element(func: PrimFunc) -> tuple[PrimFunc, dict[Buffer, Buff
     Also says which buffers were replaced.
     """
     moved: dict[Buffer, Buffer] = {}
-    zero: dict[e.Var, e.PrimExpr] = {}
+    zero: dict[Var, PrimExpr] = {}
     for p in func.params:
         if not isinstance(p, Buffer):
             continue
-        if isinstance(p.elem_offset, e.IntImm) and not p.elem_offset.value:
+        if isinstance(p.elem_offset, IntImm) and not p.elem_offset.value:
             continue
         kept = p.name, p.shape, p.dtype, p.storage_scope, p.strides
         moved[p] = Buffer(*kept, data=p.data, data_alignment=p.data_alignment)
-        if isinstance(p.elem_offset, e.Var):
-            zero[p.elem_offset] = e.IntImm(p.elem_offset.dtype, 0)
+        if isinstance(p.elem_offset, Var):
+            zero[p.elem_offset] = IntImm(p.elem_offset.dtype, 0)
     if not moved:
         return func, moved
     body = substitute(replace_buffers(func.body, moved), zero)
@@ -144,19 +144,19 @@ def _from_the_first_element(func: PrimFunc) -> tuple[PrimFunc, dict[Buffer, Buff
     return PrimFunc(params, body, func.ret_type, None, func.attrs), moved
 
 
-def _strides(b: Buffer) -> tuple[e.PrimExpr, ...]:
+def _strides(b: Buffer) -> tuple[PrimExpr, ...]:
     """The strides of a buffer; none where they are those of a compact array."""
     step = 1
     for d, given in zip(reversed(b.shape), reversed(b.strides)):
-        if not (isinstance(given, e.IntImm) and given.value == step):
+        if not (isinstance(given, IntImm) and given.value == step):
             return b.strides
-        if not isinstance(d, e.IntImm):
+        if not isinstance(d, IntImm):
             return () if d is b.shape[0] else b.strides
         step *= d.value
     return ()
 
 
-def _check_known(p: Buffer, known: Collection[e.Var]) -> None:
+def _check_known(p: Buffer, known: Collection[Var]) -> None:
     for what, dims in (("shape", p.shape), ("strides", _strides(p))):
         for v in (v for d in dims for v in variables(d)):
             if v not in known:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Add, Cast, IntImm, Mul, PrimExpr, Sub, Var
 from whet.compiler.tir.visit.rewrite import variables
 
 Terms = dict[Hashable, tuple[Any, int]]
@@ -79,17 +79,17 @@ class Affine:
         """The atoms that it depends on."""
         return tuple(atom for atom, _ in self.terms.values())
 
-    def mentions(self, some: AbstractSet[e.Var]) -> bool:
+    def mentions(self, some: AbstractSet[Var]) -> bool:
         """True if an atom is one of some variables, or is made of one."""
         return any(variables(atom) & some for atom, _ in self.terms.values())
 
     @property
-    def variable(self) -> e.Var | None:
+    def variable(self) -> Var | None:
         """The variable that it is, without factor or offset; None if it is anything else."""
         if len(self.terms) != 1 or self.const != 0:
             return None
         ((atom, c),) = self.terms.values()
-        return atom if c == 1 and isinstance(atom, e.Var) else None
+        return atom if c == 1 and isinstance(atom, Var) else None
 
     def coefficient(self, key: Hashable) -> int:
         """The step of the form when an atom grows by one."""
@@ -151,7 +151,7 @@ class Affine:
         del terms[key]
         return Affine(terms, self.const)
 
-    def to_expr(self, dtype: str = "int32") -> e.PrimExpr:
+    def to_expr(self, dtype: str = "int32") -> PrimExpr:
         """The form as an expression: positive terms first, then negative ones, then the number.
 
         It is int64 where ``dtype``, an atom or a number in it is, else of the atoms' type.
@@ -162,24 +162,24 @@ class Affine:
                 kind = "int64"
         if not -_HALF <= self.const < _HALF:
             kind = "int64"
-        out: e.PrimExpr | None = None
+        out: PrimExpr | None = None
         for atom, c in self.terms.values():
             if c > 0:
                 part = _times(atom, c, kind)
-                out = part if out is None else e.Add(out, part, part.dtype)
+                out = part if out is None else Add(out, part, part.dtype)
         for atom, c in self.terms.values():
             if c < 0:
                 if out is None:
                     out = _times(atom, c, kind)
                 else:
                     part = _times(atom, -c, kind)
-                    out = e.Sub(out, part, part.dtype)
+                    out = Sub(out, part, part.dtype)
         if out is None:
-            return e.IntImm(kind or dtype, self.const)
+            return IntImm(kind or dtype, self.const)
         if self.const > 0:
-            return e.Add(out, e.IntImm(out.dtype, self.const), out.dtype)
+            return Add(out, IntImm(out.dtype, self.const), out.dtype)
         if self.const < 0:
-            return e.Sub(out, e.IntImm(out.dtype, -self.const), out.dtype)
+            return Sub(out, IntImm(out.dtype, -self.const), out.dtype)
         return out
 
 
@@ -187,17 +187,17 @@ class Affine:
 _HALF = 1 << 31
 
 
-def _times(atom: e.PrimExpr, c: int, kind: str) -> e.PrimExpr:
+def _times(atom: PrimExpr, c: int, kind: str) -> PrimExpr:
     """A positive or negative multiple of an atom, in ``kind`` if that says something."""
     if kind and atom.dtype != kind:
-        atom = e.Cast(kind, atom)
-    return atom if c == 1 else e.Mul(atom, e.IntImm(atom.dtype, c), atom.dtype)
+        atom = Cast(kind, atom)
+    return atom if c == 1 else Mul(atom, IntImm(atom.dtype, c), atom.dtype)
 
 
-def matched(a: e.PrimExpr, b: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr, str]:
+def matched(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr, str]:
     """Two indices in one type, int64 where one of them is; and that type."""
     if a.dtype == b.dtype:
         return a, b, a.dtype
     kind = "int64" if "int64" in (a.dtype, b.dtype) else a.dtype
-    x, y = (n if n.dtype == kind else e.Cast(kind, n) for n in (a, b))
+    x, y = (n if n.dtype == kind else Cast(kind, n) for n in (a, b))
     return x, y, kind

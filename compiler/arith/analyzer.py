@@ -13,10 +13,24 @@ from whet.compiler.arith.affine import Affine
 from whet.compiler.arith.bounds import Bounds
 from whet.compiler.arith.knowledge import Knowledge
 from whet.compiler.arith.simplify import Simplifier
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    COMPARISONS,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    And,
+    CmpOp,
+    IntImm,
+    PrimExpr,
+    Range,
+    Var,
+)
 from whet.compiler.tir.ops import ops
 
-_INEQUALITIES = frozenset((e.LT, e.LE, e.GT, e.GE))
+_INEQUALITIES = frozenset((LT, LE, GT, GE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +51,7 @@ class _Block:
 
     __slots__ = ("_analyzer", "_before", "_condition")
 
-    def __init__(self, analyzer: Analyzer, condition: e.PrimExpr) -> None:
+    def __init__(self, analyzer: Analyzer, condition: PrimExpr) -> None:
         self._analyzer, self._condition = analyzer, condition
         self._before = 0
 
@@ -61,7 +75,7 @@ class _Loop(_Block):
     __slots__ = ("_begin", "_extent", "_steps", "_var")
 
     def __init__(
-        self, analyzer: Analyzer, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr, steps: bool
+        self, analyzer: Analyzer, var: Var, begin: PrimExpr, extent: PrimExpr, steps: bool
     ) -> None:
         self._analyzer, self._var, self._begin = analyzer, var, begin
         self._extent, self._steps = extent, steps
@@ -100,23 +114,23 @@ class Analyzer:
 
     # what is known
 
-    def bind(self, var: e.Var, low: Affine | Any, high: Affine | None = None) -> None:
+    def bind(self, var: Var, low: Affine | Any, high: Affine | None = None) -> None:
         """Learn that ``low <= var <= high``; or, of a Range or an expression, that it is that."""
         if high is not None:
             self._known.bind(var, low, high)
-        elif isinstance(low, e.Range):
+        elif isinstance(low, Range):
             self.bind_loop(var, low.min, low.extent)
         else:
             form = self.affine(ops.convert(low))
             self._known.bind(var, form, form)
 
-    def bind_loop(self, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr) -> None:
+    def bind_loop(self, var: Var, begin: PrimExpr, extent: PrimExpr) -> None:
         """Learn that ``var`` runs over ``begin .. begin + extent - 1``."""
         low = self.affine(begin)
         self._known.bind(var, low, (low + self.affine(extent)).shifted(-1))
 
     def inside(
-        self, var: e.Var, begin: e.PrimExpr, extent: e.PrimExpr, steps: bool = False
+        self, var: Var, begin: PrimExpr, extent: PrimExpr, steps: bool = False
     ) -> AbstractContextManager[None]:
         """Within the block, a loop's variable is in its range; with ``steps`` it has at least one.
 
@@ -126,32 +140,32 @@ class Analyzer:
         """
         return _Loop(self, var, begin, extent, steps)
 
-    def assuming(self, condition: e.PrimExpr) -> AbstractContextManager[None]:
+    def assuming(self, condition: PrimExpr) -> AbstractContextManager[None]:
         """Within the block, ``condition`` holds."""
         return _Block(self, condition)
 
-    def _learn(self, c: e.PrimExpr) -> None:
+    def _learn(self, c: PrimExpr) -> None:
         kind = type(c)
-        if kind is e.And:
+        if kind is And:
             self._learn(c.a)  # type: ignore[attr-defined]
             self._learn(c.b)  # type: ignore[attr-defined]
-        elif kind in e.COMPARISONS and c.a.dtype in ("int32", "int64"):  # type: ignore[attr-defined]
+        elif kind in COMPARISONS and c.a.dtype in ("int32", "int64"):  # type: ignore[attr-defined]
             form = self.inequality(c)
             if form is not None:
                 self.constraints.append(form)
-            elif kind is e.EQ:
+            elif kind is EQ:
                 d = self.affine(c.a) - self.affine(c.b)  # type: ignore[attr-defined]
                 self.constraints += (d, d.scaled(-1))
 
-    def inequality(self, c: e.PrimExpr) -> Affine | None:
+    def inequality(self, c: PrimExpr) -> Affine | None:
         """The form that is at most 0 just where an inequality holds; None for other conditions."""
         kind = type(c)
         if kind not in _INEQUALITIES:
             return None
         d = self.affine(c.a) - self.affine(c.b)  # type: ignore[attr-defined]
-        if kind is e.GT or kind is e.GE:
+        if kind is GT or kind is GE:
             d = d.scaled(-1)
-        return d.shifted(1) if kind is e.LT or kind is e.GT else d
+        return d.shifted(1) if kind is LT or kind is GT else d
 
     # proofs
 
@@ -176,20 +190,20 @@ class Analyzer:
         """True for a form that is surely > 0."""
         return self.at_most_zero(a.scaled(-1).shifted(1))
 
-    def less(self, a: e.PrimExpr, b: e.PrimExpr) -> bool:
+    def less(self, a: PrimExpr, b: PrimExpr) -> bool:
         """True where surely ``a < b``."""
         return self.at_most_zero((self.affine(a) - self.affine(b)).shifted(1))
 
-    def at_most(self, a: e.PrimExpr, b: e.PrimExpr) -> bool:
+    def at_most(self, a: PrimExpr, b: PrimExpr) -> bool:
         """True where surely ``a <= b``."""
         return self.at_most_zero(self.affine(a) - self.affine(b))
 
-    def equal(self, a: e.PrimExpr, b: e.PrimExpr) -> bool:
+    def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
         """True where surely ``a == b``."""
         d = self.affine(a) - self.affine(b)
         return d.is_const and d.const == 0
 
-    def compare(self, n: e.CmpOp) -> bool | None:
+    def compare(self, n: CmpOp) -> bool | None:
         """The truth of an integer comparison, or None when it cannot be told."""
         form = self.inequality(n)
         if form is not None:
@@ -199,14 +213,14 @@ class Analyzer:
         d, kind = self.affine(n.a) - self.affine(n.b), type(n)
         low, high = self.bounds(d)
         if low == high == 0:
-            return kind is e.EQ
+            return kind is EQ
         if (low is not None and low > 0) or (high is not None and high < 0):
-            return kind is e.NE
+            return kind is NE
         return None
 
     # by the names of TVM's arith.Analyzer
 
-    def simplify(self, expr: Any, steps: int = 2) -> e.PrimExpr:
+    def simplify(self, expr: Any, steps: int = 2) -> PrimExpr:
         """An equal expression in canonical form.
 
         Args:
@@ -224,7 +238,7 @@ class Analyzer:
     def can_prove(self, condition: Any, strength: int = 0) -> bool:
         """True for a condition that surely holds, by what is known."""
         n = self.simplify(condition)
-        return isinstance(n, e.IntImm) and n.value != 0
+        return isinstance(n, IntImm) and n.value != 0
 
     def can_prove_equal(self, lhs: Any, rhs: Any) -> bool:
         """True for two integers that are surely equal."""

@@ -11,7 +11,7 @@ from functools import partial
 from whet.compiler.arith.affine import Affine
 from whet.compiler.arith.forms import NESTED, Forms
 from whet.compiler.arith.knowledge import Knowledge
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, SizeVar, Var
 from whet.compiler.tir.visit.rewrite import variables
 
 Interval = tuple[int | None, int | None]
@@ -30,11 +30,11 @@ class Bounds:
         self.known = known
         self.forms = Forms(known, self.bound, at_most_zero)
         self._rules: dict[type, Callable[[Affine, Affine], Interval]] = {
-            e.FloorDiv: self._of_quotient,
-            e.FloorMod: self._of_remainder,
-            e.Min: partial(self._of_extreme, min),
-            e.Max: partial(self._of_extreme, max),
-            e.Mul: self._of_product,
+            FloorDiv: self._of_quotient,
+            FloorMod: self._of_remainder,
+            Min: partial(self._of_extreme, min),
+            Max: partial(self._of_extreme, max),
+            Mul: self._of_product,
         }
 
     def bound(self, a: Affine, sign: int) -> int | None:
@@ -50,7 +50,7 @@ class Bounds:
     def _bound_anew(self, a: Affine, sign: int) -> int | None:
         far = self._bound_by_ranges(a, sign)
         for atom, _ in a.terms.values():
-            if type(atom) is e.FloorDiv:  # x - 8 * (x // 8) is below 8, however far x may go
+            if type(atom) is FloorDiv:  # x - 8 * (x // 8) is below 8, however far x may go
                 near = self._bound_by_mod(a, sign)
                 if near is None or far is None:
                     return far if near is None else near
@@ -65,7 +65,7 @@ class Bounds:
             latest, last, up = -1, None, True
             for key, (atom, coef) in a.terms.items():
                 # min(x, y) is at most either: whichever of them cancels better with the rest
-                if type(atom) is (e.Min if coef * sign > 0 else e.Max):
+                if type(atom) is (Min if coef * sign > 0 else Max):
                     if self.known.query is None:
                         return self.known.ask(self._bound_by_ranges, a, sign)
                     ends = [self.bound(a.replaced(key, affine(x)), sign) for x in (atom.a, atom.b)]
@@ -88,7 +88,7 @@ class Bounds:
             total += coef * end_value
         return total
 
-    def eliminate(self, a: Affine, inner: set[e.Var], sign: int) -> Affine | None:
+    def eliminate(self, a: Affine, inner: set[Var], sign: int) -> Affine | None:
         """The greatest (``sign`` 1) or least (-1) value of a form over the variables ``inner``.
 
         The result mentions none of them; it is a bound, exact unless they occur in several atoms.
@@ -106,7 +106,7 @@ class Bounds:
                 out = out + Affine({key: (atom, coef)}, 0)
                 continue
             side = sign if coef > 0 else -sign
-            if isinstance(atom, e.FloorDiv) and isinstance(atom.b, e.IntImm) and atom.b.value > 0:
+            if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm) and atom.b.value > 0:
                 part = self.eliminate(self.forms.affine(atom.a), inner, side)
                 if part is not None:
                     out = out + self.forms.floordiv(part, atom.b.value, atom.dtype).scaled(coef)
@@ -124,7 +124,7 @@ class Bounds:
         if near is not None:
             return near
         for key, (atom, coef) in a.terms.items():
-            if isinstance(atom, e.FloorDiv) and isinstance(key, tuple) and len(key) == 3:
+            if isinstance(atom, FloorDiv) and isinstance(key, tuple) and len(key) == 3:
                 inner, c = self.forms.affine(atom.a), key[2]
                 if not isinstance(c, int) or coef % c:
                     continue
@@ -143,7 +143,7 @@ class Bounds:
         if len(a.terms) != 2:
             return None
         (kx, (x, one)), (ky, (y, other)) = a.terms.items()
-        if one + other or not (isinstance(x, e.FloorDiv) and isinstance(y, e.FloorDiv)):
+        if one + other or not (isinstance(x, FloorDiv) and isinstance(y, FloorDiv)):
             return None
         c = kx[2] if isinstance(kx, tuple) else None
         if not isinstance(c, int) or c <= 0 or not isinstance(ky, tuple) or ky[2] != c:
@@ -159,9 +159,9 @@ class Bounds:
         """The least and the greatest value of a form; None where there is no bound."""
         return self.bound(a, -1), self.bound(a, 1)
 
-    def atom_bounds(self, atom: e.PrimExpr, key: Hashable) -> Interval:
+    def atom_bounds(self, atom: PrimExpr, key: Hashable) -> Interval:
         """Bounds of one atom."""
-        if type(atom) is e.SizeVar:
+        if type(atom) is SizeVar:
             return 0, None
         rule = self._rules.get(type(atom))
         if rule is None:
@@ -199,12 +199,12 @@ class Bounds:
         return None, None
 
 
-def _without_remainders(a: Affine, inner: set[e.Var], sign: int) -> Affine:
+def _without_remainders(a: Affine, inner: set[Var], sign: int) -> Affine:
     """A form whose parts ``k * (x - c * (x // c))``, of variables ``inner``, are at their ends."""
     for key, (atom, coef) in list(a.terms.items()):
-        if not (isinstance(atom, e.FloorDiv) and atom.a in inner):
+        if not (isinstance(atom, FloorDiv) and atom.a in inner):
             continue
-        c = atom.b.value if isinstance(atom.b, e.IntImm) else 0
+        c = atom.b.value if isinstance(atom.b, IntImm) else 0
         own = a.terms.get(atom.a)
         if c > 0 and own is not None and own[1] * c + coef == 0:
             most = own[1] * (c - 1) if own[1] * sign > 0 else 0

@@ -8,12 +8,27 @@ from math import gcd
 from whet.compiler.arith.affine import Affine, Terms, add_terms, matched
 from whet.compiler.arith.keys import factors, key_order, structural_key
 from whet.compiler.arith.knowledge import Knowledge
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    INDEX_ARITHMETIC,
+    Add,
+    BinaryOp,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    SizeVar,
+    Sub,
+    Var,
+)
 
 #: sums of more steps than this are gathered part by part instead of term by term
 _MANY = 2000
 #: atoms that others of their kind may stand in
-NESTED = frozenset((e.FloorDiv, e.FloorMod, e.Min, e.Max))
+NESTED = frozenset((FloorDiv, FloorMod, Min, Max))
 
 
 class Forms:
@@ -35,20 +50,20 @@ class Forms:
         self.bound = bound
         self.at_most_zero = at_most_zero
         self._rules = {
-            e.Var: self._var,
-            e.SizeVar: self._var,
-            e.IntImm: lambda n: Affine({}, n.value),
-            e.Add: self._sum,
-            e.Sub: self._sum,
-            e.Mul: self._mul,
-            e.FloorDiv: self._floordiv,
-            e.FloorMod: self._floormod,
-            e.Min: self._minmax,
-            e.Max: self._minmax,
-            e.Cast: self._cast,
+            Var: self._var,
+            SizeVar: self._var,
+            IntImm: lambda n: Affine({}, n.value),
+            Add: self._sum,
+            Sub: self._sum,
+            Mul: self._mul,
+            FloorDiv: self._floordiv,
+            FloorMod: self._floormod,
+            Min: self._minmax,
+            Max: self._minmax,
+            Cast: self._cast,
         }
 
-    def affine(self, n: e.PrimExpr) -> Affine:
+    def affine(self, n: PrimExpr) -> Affine:
         """The affine form of an integer expression, simplified with what is known."""
         rule = self._rules.get(type(n))
         if rule is None:
@@ -61,11 +76,11 @@ class Forms:
             return rule(n)
         return self.known.ask(self.affine, n)
 
-    def _var(self, n: e.Var) -> Affine:
+    def _var(self, n: Var) -> Affine:
         known = self.known.fixed.get(n)
         return Affine({n: (n, 1)}, 0) if known is None else known
 
-    def _sum(self, n: e.PrimExpr) -> Affine:
+    def _sum(self, n: PrimExpr) -> Affine:
         """The form of a sum, however nested, gathered in one go."""
         terms: Terms = {}
         const = 0
@@ -78,15 +93,15 @@ class Forms:
             if steps > _MANY:  # parts that occur over and over: each of them once
                 return self._shared_sum(n)
             kind = type(x)
-            if kind is e.Add:
+            if kind is Add:
                 waiting += ((x.b, scale), (x.a, scale))  # type: ignore[attr-defined]
-            elif kind is e.Sub:
+            elif kind is Sub:
                 waiting += ((x.b, -scale), (x.a, scale))  # type: ignore[attr-defined]
-            elif kind is e.IntImm:
+            elif kind is IntImm:
                 const += scale * x.value  # type: ignore[attr-defined]
-            elif kind is e.Mul and type(x.b) is e.IntImm:  # type: ignore[attr-defined]
+            elif kind is Mul and type(x.b) is IntImm:  # type: ignore[attr-defined]
                 waiting.append((x.a, scale * x.b.value))  # type: ignore[attr-defined]
-            elif (kind is e.Var or kind is e.SizeVar) and x not in fixed:
+            elif (kind is Var or kind is SizeVar) and x not in fixed:
                 if x in terms:
                     scale += terms[x][1]
                 if scale:
@@ -99,18 +114,18 @@ class Forms:
                 add_terms(terms, form.terms, scale)
         return Affine(terms, const)
 
-    def _shared_sum(self, n: e.PrimExpr) -> Affine:
+    def _shared_sum(self, n: PrimExpr) -> Affine:
         """The form of a sum that uses its parts more often than they are written."""
         known: dict[int, Affine] = {}
         stack = [n]
         while stack:
             x = stack[-1]
             kind = type(x)
-            if kind not in (e.Add, e.Sub):
+            if kind not in (Add, Sub):
                 known[id(x)] = self.affine(x)
             elif id(x.a) in known and id(x.b) in known:  # type: ignore[attr-defined]
                 a, b = known[id(x.a)], known[id(x.b)]  # type: ignore[attr-defined]
-                known[id(x)] = a.plus(b, 1 if kind is e.Add else -1)
+                known[id(x)] = a.plus(b, 1 if kind is Add else -1)
             else:
                 waiting = (x.a, x.b)  # type: ignore[attr-defined]
                 stack += [y for y in waiting if id(y) not in known]
@@ -118,13 +133,13 @@ class Forms:
             stack.pop()
         return known[id(n)]
 
-    def _cast(self, n: e.Cast) -> Affine:
+    def _cast(self, n: Cast) -> Affine:
         """A widened index is the index: neither wraps."""
         if n.dtype == "int64" and n.value.dtype == "int32" and _is_index(n.value):
             return self.affine(n.value)
         return Affine.atom(structural_key(n), n)
 
-    def _mul(self, n: e.Mul) -> Affine:
+    def _mul(self, n: Mul) -> Affine:
         a, b = self.affine(n.a), self.affine(n.b)
         if b.is_const:
             return a.scaled(b.const)
@@ -137,7 +152,7 @@ class Forms:
             for kb, (y, cy) in b.terms.items():
                 both = sorted((*factors(ka), *factors(kb)), key=key_order)
                 key = ("*", *both)
-                out = out + Affine({key: (e.Mul(*matched(x, y)), cx * cy)}, 0)
+                out = out + Affine({key: (Mul(*matched(x, y)), cx * cy)}, 0)
         return out
 
     def _divide(self, a: Affine, c: int) -> tuple[Affine, Affine]:
@@ -150,14 +165,14 @@ class Forms:
                 r[k] = (atom, coef)
         return Affine(q, a.const // c), Affine(r, a.const % c)
 
-    def _floordiv(self, n: e.FloorDiv) -> Affine:
+    def _floordiv(self, n: FloorDiv) -> Affine:
         a, b = self.affine(n.a), self.affine(n.b)
         if b.is_const and b.const > 0:
             return self.floordiv(a, b.const, n.dtype)
         if a.key == b.key and self.at_most_zero(b.scaled(-1).shifted(1)):
             return Affine({}, 1)
         x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
-        return Affine.atom(("//", a.key, b.key), e.FloorDiv(*matched(x, y)))
+        return Affine.atom(("//", a.key, b.key), FloorDiv(*matched(x, y)))
 
     def floordiv(self, a: Affine, c: int, dtype: str = "int32") -> Affine:
         """``a // c`` for a positive number ``c``."""
@@ -183,7 +198,7 @@ class Forms:
                     return q + self.floordiv(r, c, dtype) if c > 1 else q + r
         key = ("//", r.key, c)
         rest = r.to_expr(dtype)
-        return q + Affine.atom(key, e.FloorDiv(rest, e.IntImm(rest.dtype, c), rest.dtype))
+        return q + Affine.atom(key, FloorDiv(rest, IntImm(rest.dtype, c), rest.dtype))
 
     def _quotient(self, a: Affine, c: int) -> int | None:
         """``a // c`` where it is the same number for all values of a form."""
@@ -191,7 +206,7 @@ class Forms:
         same = low is not None and high is not None and low // c == high // c
         return low // c if same else None  # type: ignore[operator]
 
-    def _floormod(self, n: e.FloorMod) -> Affine:
+    def _floormod(self, n: FloorMod) -> Affine:
         a, b = self.affine(n.a), self.affine(n.b)
         if b.is_const and b.const > 0:
             c = b.const
@@ -202,12 +217,12 @@ class Forms:
                 return r.shifted(-c * quotient)
             return r - self.floordiv(r, c, n.dtype).scaled(c)
         x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
-        return Affine.atom(("%", a.key, b.key), e.FloorMod(*matched(x, y)))
+        return Affine.atom(("%", a.key, b.key), FloorMod(*matched(x, y)))
 
-    def _minmax(self, n: e.BinaryOp) -> Affine:
+    def _minmax(self, n: BinaryOp) -> Affine:
         """The least or greatest of all operands of a nest of them, the dominated ones left out."""
         kind = type(n)
-        sign = 1 if kind is e.Min else -1
+        sign = 1 if kind is Min else -1
         operands = [f for x in (n.a, n.b) for f in self._operands(self.affine(x), kind)]
         kept = undominated(operands, sign, self._never_above)
         out, expression = kept[0], kept[0].to_expr(n.dtype)
@@ -216,7 +231,7 @@ class Forms:
             out = Affine.atom((kind.symbol, frozenset((out.key, f.key))), expression)
         return out
 
-    def _operands(self, a: Affine, kind: type[e.BinaryOp]) -> list[Affine]:
+    def _operands(self, a: Affine, kind: type[BinaryOp]) -> list[Affine]:
         """The operands of a form that is one min (or max); else the form itself."""
         if len(a.terms) == 1 and a.const == 0:
             ((atom, coef),) = a.terms.values()
@@ -242,17 +257,17 @@ def undominated(
     return kept
 
 
-def _is_simple(n: e.PrimExpr) -> bool:
+def _is_simple(n: PrimExpr) -> bool:
     """True for a sum of two leaves at most, in which nothing is nested."""
-    return isinstance(n, (e.Var, e.IntImm)) or (
-        type(n) in (e.Add, e.Sub)
-        and isinstance(n.a, (e.Var, e.IntImm))  # type: ignore[attr-defined]
-        and isinstance(n.b, (e.Var, e.IntImm))  # type: ignore[attr-defined]
+    return isinstance(n, (Var, IntImm)) or (
+        type(n) in (Add, Sub)
+        and isinstance(n.a, (Var, IntImm))  # type: ignore[attr-defined]
+        and isinstance(n.b, (Var, IntImm))  # type: ignore[attr-defined]
     )
 
 
-def _is_index(n: e.PrimExpr) -> bool:
+def _is_index(n: PrimExpr) -> bool:
     """True for an expression of variables and numbers alone."""
-    if isinstance(n, e.Var) or type(n) is e.IntImm:
+    if isinstance(n, Var) or type(n) is IntImm:
         return True
-    return type(n) in e.INDEX_ARITHMETIC and _is_index(n.a) and _is_index(n.b)  # type: ignore[attr-defined]
+    return type(n) in INDEX_ARITHMETIC and _is_index(n.a) and _is_index(n.b)  # type: ignore[attr-defined]

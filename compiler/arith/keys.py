@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    BufferLoad,
+    Call,
+    FloatImm,
+    IntImm,
+    PrimExpr,
+    ProducerLoad,
+    Ramp,
+    Reduce,
+    StringImm,
+    Var,
+)
 
 
-def structural_key(n: e.PrimExpr) -> Hashable:
+def structural_key(n: PrimExpr) -> Hashable:
     """Equal for expressions that are written the same."""
     kind = type(n)
-    if isinstance(n, e.Var):
+    if isinstance(n, Var):
         return n
-    if kind in (e.IntImm, e.FloatImm):
+    if kind in (IntImm, FloatImm):
         return (kind.__name__, n.dtype, n.value)  # type: ignore[attr-defined]
     head: tuple[Hashable, ...] = (kind.__name__, n.dtype)
-    if kind is e.BufferLoad:
+    if kind is BufferLoad:
         head += (id(n.buffer),)  # type: ignore[attr-defined]
-    elif kind is e.ProducerLoad:
+    elif kind is ProducerLoad:
         head += (n.producer.op, n.producer.value_index)  # type: ignore[attr-defined]
-    elif kind is e.Call:
+    elif kind is Call:
         head += (n.op,)  # type: ignore[attr-defined]
-    elif kind is e.Ramp:
+    elif kind is Ramp:
         head += (n.stride,)  # type: ignore[attr-defined]
-    elif kind in (e.Reduce, e.StringImm):
+    elif kind in (Reduce, StringImm):
         return id(n)
     return head + tuple(structural_key(p) for p in n.parts)
 
@@ -35,4 +46,4 @@ def factors(key: Hashable) -> tuple[Hashable, ...]:
 
 def key_order(key: Hashable) -> tuple[str, int]:
     """An order of keys, the same as long as the process lives."""
-    return (key.name, id(key)) if isinstance(key, e.Var) else (str(type(key)), hash(key))
+    return (key.name, id(key)) if isinstance(key, Var) else (str(type(key)), hash(key))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from whet.compiler.arith.affine import Affine
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import PrimExpr, Var
 
 #: bounds that one question may work out; beyond, a bound is unknown, and a guard stays
 STEPS = 400
@@ -31,7 +31,7 @@ class Query:
         self.left = 0
         self._bounds: dict[Hashable, int | None] = {}
         # expression's id -> the expression, which keeps the id its own, and its form
-        self._forms: dict[int, tuple[e.PrimExpr, Affine]] = {}
+        self._forms: dict[int, tuple[PrimExpr, Affine]] = {}
 
     def bound(
         self, a: Affine, sign: int, work_out: Callable[[Affine, int], int | None]
@@ -46,7 +46,7 @@ class Query:
         out = self._bounds[key] = work_out(a, sign)
         return out
 
-    def form(self, n: e.PrimExpr, work_out: Callable[[e.PrimExpr], Affine]) -> Affine:
+    def form(self, n: PrimExpr, work_out: Callable[[PrimExpr], Affine]) -> Affine:
         """The form of an expression, worked out once."""
         known = self._forms.get(id(n))
         if known is None:
@@ -66,14 +66,14 @@ class Knowledge:
     """
 
     def __init__(self) -> None:
-        self.ranges: dict[e.Var, tuple[Affine, Affine]] = {}
-        self.fixed: dict[e.Var, Affine] = {}
+        self.ranges: dict[Var, tuple[Affine, Affine]] = {}
+        self.fixed: dict[Var, Affine] = {}
         self.order: dict[Hashable, int] = {}
         self.constraints: list[Affine] = []
         self.query: Query | None = None
         self._kept: Query | None = None  # the memory of the last question
 
-    def bind(self, var: e.Var, low: Affine, high: Affine) -> None:
+    def bind(self, var: Var, low: Affine, high: Affine) -> None:
         """Learn that ``low <= var <= high``."""
         if var not in self.ranges:
             self.order[var] = len(self.order)

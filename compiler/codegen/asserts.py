@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.errors import CodegenError
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import AssertStmt
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 
@@ -24,5 +24,5 @@ def complete_signature(func: PrimFunc) -> KernelSignature:
             "it has not been lowered",
             "call whet.lower first, or give whet.build the schedule",
         )
-    messages = tuple(dict.fromkeys(n.message for n in nodes_of(func.body, s.AssertStmt)))
+    messages = tuple(dict.fromkeys(n.message for n in nodes_of(func.body, AssertStmt)))
     return replace(signature, asserts=messages) if messages else signature

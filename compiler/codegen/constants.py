@@ -6,17 +6,17 @@ import math
 import struct
 from collections.abc import Sequence
 
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Broadcast, IntImm, PrimExpr
 
 
-def constant(n: e.PrimExpr) -> int | None:
+def constant(n: PrimExpr) -> int | None:
     """The number that an integer is in all lanes, if it is one."""
-    if isinstance(n, e.Broadcast):
+    if isinstance(n, Broadcast):
         n = n.value
-    return n.value if isinstance(n, e.IntImm) else None
+    return n.value if isinstance(n, IntImm) else None
 
 
-def count_of(shape: Sequence[e.PrimExpr]) -> int | None:
+def count_of(shape: Sequence[PrimExpr]) -> int | None:
     """The number of elements of a shape, if all its extents are numbers."""
     extents = [constant(d) for d in shape]
     return None if None in extents else math.prod(d for d in extents if d is not None)

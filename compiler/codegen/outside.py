@@ -13,8 +13,8 @@ from typing import TypeVar
 from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, BufferView, Call, PrimExpr, StringImm, Var
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ ADDRESSES = ("address_of", "tvm_access_ptr")
 EXTERNS = ("call_extern", "call_pure_extern")
 
 
-def no_value(v: e.Var) -> CodegenError:
+def no_value(v: Var) -> CodegenError:
     """The error that a variable has no value."""
     return CodegenError(
         f"the variable {v.name}",
@@ -40,14 +40,14 @@ def no_memory(view: Buffer) -> CodegenError:
     )
 
 
-def callee(n: e.Call) -> tuple[str, tuple[e.PrimExpr, ...]]:
+def callee(n: Call) -> tuple[str, tuple[PrimExpr, ...]]:
     """The name of the function that a call names, and what it is given.
 
     Raises:
         CodegenError: there is no name, or a vector among the arguments.
     """
     name, *args = n.args
-    if not isinstance(name, e.StringImm):
+    if not isinstance(name, StringImm):
         raise CodegenError(n.op, "its first argument is not the function's name")
     if any(dt.lanes(x.dtype) > 1 for x in (n, *args) if x.dtype != "handle"):
         raise CodegenError(
@@ -58,16 +58,16 @@ def callee(n: e.Call) -> tuple[str, tuple[e.PrimExpr, ...]]:
     return name.value, tuple(args)
 
 
-def type_code(a: e.PrimExpr) -> int:
+def type_code(a: PrimExpr) -> int:
     """The code of an argument of a packed function."""
-    if isinstance(a, e.StringImm):
+    if isinstance(a, StringImm):
         return TEXT
-    if isinstance(a, e.BufferView):
+    if isinstance(a, BufferView):
         return ARRAY
     return _scalar_code(a.dtype)
 
 
-def result_code(n: e.Call, used: bool) -> int:
+def result_code(n: Call, used: bool) -> int:
     """The code of the result that the caller of a packed function can use."""
     return _scalar_code(n.dtype) if used else NOTHING
 
@@ -76,19 +76,19 @@ def _scalar_code(dtype: str) -> int:
     return FLOAT if dt.is_float(dtype) else HANDLE if dtype == "handle" else INT
 
 
-def element_of(n: e.Call) -> e.BufferLoad:
+def element_of(n: Call) -> BufferLoad:
     """The element whose address a call takes.
 
     Raises:
         CodegenError: it names none.
     """
     first = n.args[0] if n.args else None
-    if not isinstance(first, e.BufferLoad) or dt.lanes(first.dtype) > 1:
+    if not isinstance(first, BufferLoad) or dt.lanes(first.dtype) > 1:
         raise CodegenError(n.op, "its argument is not one element of a buffer", f"{n.op}(A[i, j])")
     return first
 
 
-def memory_of(handle: e.Var, placed: Iterable[tuple[Buffer, T]]) -> T:
+def memory_of(handle: Var, placed: Iterable[tuple[Buffer, T]]) -> T:
     """Where the buffer's memory is that a handle stands for.
 
     Args:
@@ -108,7 +108,7 @@ def memory_of(handle: e.Var, placed: Iterable[tuple[Buffer, T]]) -> T:
 
 def handed_buffer(a: object) -> Buffer | None:
     """The buffer whose memory a function is handed by an argument of this form."""
-    if isinstance(a, e.BufferView):
+    if isinstance(a, BufferView):
         return a.buffer
-    first = a.args[0] if isinstance(a, e.Call) and a.op in ADDRESSES else None
-    return first.buffer if isinstance(first, e.BufferLoad) else None
+    first = a.args[0] if isinstance(a, Call) and a.op in ADDRESSES else None
+    return first.buffer if isinstance(first, BufferLoad) else None

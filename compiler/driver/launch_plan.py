@@ -27,11 +27,20 @@ from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.threads.guards import HARDWARE
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import Call, PrimExpr, SizeVar, Var
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AttrStmt,
+    DeclBuffer,
+    Evaluate,
+    For,
+    SeqStmt,
+    Stmt,
+    is_nothing,
+)
 from whet.compiler.tir.visit.rewrite import substitute, variables
 
 MOST_LAUNCHES = 4096
@@ -67,16 +76,16 @@ class _Planner:
         self.kernels = kernels
         self.signature: KernelSignature = func.attrs["signature"]
         self.taken = {p.name for p in self.signature.params} | set(self.signature.symbols)
-        self.arrays: dict[e.Var, str] = {}  # the address of a buffer -> its name in the plan
-        self.values: dict[e.Var, e.PrimExpr] = {}  # variables -> what stands for them in texts
+        self.arrays: dict[Var, str] = {}  # the address of a buffer -> its name in the plan
+        self.values: dict[Var, PrimExpr] = {}  # variables -> what stands for them in texts
         self.analyzer = Analyzer()
         for given, described in zip(func.params, self.signature.params):
             if isinstance(given, Buffer):
                 self.arrays[given.data] = described.name
             else:
-                self.values[given] = e.Var(described.name, given.dtype)
+                self.values[given] = Var(described.name, given.dtype)
         for v, name in zip(func.attrs.get("symbols", ()), self.signature.symbols):
-            self.values[v] = e.SizeVar(name, v.dtype)
+            self.values[v] = SizeVar(name, v.dtype)
         self.temporaries: list[Temporary] = []
         self.launches: list[Launch] = []
 
@@ -85,21 +94,21 @@ class _Planner:
         self.visit(self.func.body)
         return LaunchPlan(self.signature.name, tuple(self.temporaries), tuple(self.launches))
 
-    def visit(self, n: s.Stmt) -> None:
+    def visit(self, n: Stmt) -> None:
         """Take in one statement."""
-        if isinstance(n, s.SeqStmt):
+        if isinstance(n, SeqStmt):
             for x in n.seq:
                 self.visit(x)
-        elif isinstance(n, s.Allocate):
+        elif isinstance(n, Allocate):
             self._temporary(n.buffer)
             self.visit(n.body)
-        elif isinstance(n, (s.AttrStmt, s.DeclBuffer)):
+        elif isinstance(n, (AttrStmt, DeclBuffer)):
             self.visit(n.body)
-        elif isinstance(n, s.For):
+        elif isinstance(n, For):
             self._loop(n)
-        elif isinstance(n, s.Evaluate) and isinstance(n.value, e.Call):
+        elif isinstance(n, Evaluate) and isinstance(n.value, Call):
             self._call(n.value)
-        elif not s.is_nothing(n):
+        elif not is_nothing(n):
             raise self._no_plan(f"a {type(n).__name__} stands outside all threads")
 
     def _temporary(self, b: Buffer) -> None:
@@ -113,7 +122,7 @@ class _Planner:
         self.arrays[b.data] = name
         self.temporaries.append(Temporary(name, b.dtype, tuple(map(self._extent, b.shape))))
 
-    def _loop(self, n: s.For) -> None:
+    def _loop(self, n: For) -> None:
         steps = self._extent(n.extent)
         if not isinstance(steps, int):
             raise self._no_plan(
@@ -126,7 +135,7 @@ class _Planner:
             self.visit(n.body)
         self.values.pop(n.var, None)
 
-    def _call(self, call: e.Call) -> None:
+    def _call(self, call: Call) -> None:
         if call.op != "launch_kernel":
             raise self._no_plan(
                 f"a call of {call.op} is outside all threads",
@@ -147,21 +156,21 @@ class _Planner:
                 "bind these loops, or reorder them inside the loops that are bound",
             )
 
-    def _argument(self, param: Buffer | e.Var, given: e.PrimExpr) -> Argument:
+    def _argument(self, param: Buffer | Var, given: PrimExpr) -> Argument:
         if isinstance(param, Buffer):
-            assert isinstance(given, e.Var)
+            assert isinstance(given, Var)
             return self.arrays[given]
-        if isinstance(given, e.Var) and given in self.values:
+        if isinstance(given, Var) and given in self.values:
             value = self.values[given]
-            if isinstance(value, e.Var):
+            if isinstance(value, Var):
                 return value.name  # of any type: a number is handed on as it came
         extent = self._extent(given)
         return extent.name if isinstance(extent, Symbol) else extent
 
-    def _extent(self, n: e.PrimExpr) -> Extent:
+    def _extent(self, n: PrimExpr) -> Extent:
         return from_expr(self._value(n), lambda v: v.name)
 
-    def _value(self, n: e.PrimExpr) -> e.PrimExpr:
+    def _value(self, n: PrimExpr) -> PrimExpr:
         free = next((v.name for v in variables(n) if v not in self.values), None)
         if free is not None:
             raise self._no_plan(

@@ -19,15 +19,15 @@ from whet.compiler.te.lang.tensor import ExternOp, PlaceholderOp, Tensor
 from whet.compiler.te.lower.schedule_ops import schedule_ops
 from whet.compiler.te.primitives.prepack import ahead_stages
 from whet.compiler.te.schedule import Schedule
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import Var
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import expr_text
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Lowerable = Schedule | PrimFunc | IRModule
-Argument = Tensor | Buffer | e.Var
+Argument = Tensor | Buffer | Var
 
 
 def lower(
@@ -147,7 +147,7 @@ def get_binds(
     args: Sequence[Argument],
     compact: bool = False,
     binds: Mapping[Tensor, Buffer] | None = None,
-) -> tuple[dict[Tensor, Buffer], list[Buffer | e.Var]]:
+) -> tuple[dict[Tensor, Buffer], list[Buffer | Var]]:
     """The buffers of a function's arguments.
 
     Args:
@@ -169,13 +169,13 @@ def get_binds(
     buffers = dict(binds or {})
     for t, b in buffers.items():
         _check_fit(t, b)
-    params: list[Buffer | e.Var] = []
+    params: list[Buffer | Var] = []
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
             if a not in buffers:
                 buffers[a] = Buffer(a.name, a.shape, a.dtype)
             params.append(buffers[a])
-        elif isinstance(a, (Buffer, e.Var)):
+        elif isinstance(a, (Buffer, Var)):
             params.append(a)
         else:
             raise ArgumentError(

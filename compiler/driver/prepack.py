@@ -11,12 +11,12 @@ from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.primitives.prepack import ahead_part, ahead_stages, kernel_part, weights
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import Stage
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import Var
 from whet.compiler.tir.visit.rewrite import nodes
 
 Buffers = dict[Tensor, Buffer]
-Params = list[Buffer | e.Var]
+Params = list[Buffer | Var]
 SUFFIX = "_ahead"
 """The end of the name of the function that packs."""
 
@@ -118,7 +118,7 @@ def _of(part: Schedule, buffers: Mapping[Tensor, Buffer]) -> Buffers:
 def _check_arguments(ahead: Schedule, buffers: Buffers, params: Params, given: list[int]) -> None:
     """Refuse arguments that only the computation ahead needs, besides its weights."""
     made = ", ".join(o.name for o in ahead.outputs)
-    numbers = {p: p.name for p in params if isinstance(p, e.Var)}
+    numbers = {p: p.name for p in params if isinstance(p, Var)}
     for stage in ahead.stages:
         for n in nodes(stage.op.body) if isinstance(stage.op, ComputeOp) else ():
             if n in numbers:

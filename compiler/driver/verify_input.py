@@ -14,11 +14,31 @@ from whet.compiler.errors import LowerError
 from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.contract.uses import is_address
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    And,
+    BufferLoad,
+    BufferView,
+    Call,
+    IntImm,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+)
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    Stmt,
+    While,
+)
 from whet.compiler.tir.visit.renew import defined_once
 from whet.compiler.tir.visit.rewrite import LEAVES
 
@@ -49,31 +69,31 @@ class _Walk:
         self.seen: set[tuple[int, bool]] = set()
         self.checked_later = PassContext.current().config["tir.instrument_bound_checkers"]
 
-    def statement(self, n: s.Stmt, sure: bool) -> None:
+    def statement(self, n: Stmt, sure: bool) -> None:
         """Look at a statement; ``sure`` says that it runs whenever the function does."""
         kind = type(n)
-        if kind is s.BufferStore:
+        if kind is BufferStore:
             self._access("writes", n, n.buffer, n.indices, sure and n.mask is None)  # type: ignore[attr-defined]
-        elif kind is s.For:
+        elif kind is For:
             self._loop(n, sure)  # type: ignore[arg-type]
             return
-        elif kind in (s.Allocate, s.AllocateConst, s.DeclBuffer):
+        elif kind in (Allocate, AllocateConst, DeclBuffer):
             self._holder(n, sure)
             return
-        certain = sure and kind not in (s.IfThenElse, s.While, s.AssertStmt)
+        certain = sure and kind not in (IfThenElse, While, AssertStmt)
         for p in n.parts:
-            if isinstance(p, s.Stmt):
+            if isinstance(p, Stmt):
                 self.statement(p, certain)
             else:
                 self.expression(p, certain)
 
-    def _loop(self, n: s.For, sure: bool) -> None:
+    def _loop(self, n: For, sure: bool) -> None:
         self.expression(n.min, sure)
         self.expression(n.extent, sure)
         outer = self.ranges.pop(n.var, None)
-        if isinstance(n.extent, e.IntImm):
+        if isinstance(n.extent, IntImm):
             sure = sure and n.extent.value > 0
-            if isinstance(n.min, e.IntImm):
+            if isinstance(n.min, IntImm):
                 self.ranges[n.var] = n.min.value, n.min.value + n.extent.value - 1
         self.statement(n.body, sure)
         self.ranges.pop(n.var, None)
@@ -83,9 +103,9 @@ class _Walk:
     def _holder(self, n: Any, sure: bool) -> None:
         """A statement in which a buffer exists."""
         b = n.buffer
-        if isinstance(n, s.Allocate):
+        if isinstance(n, Allocate):
             for d, size in enumerate(b.shape):
-                if isinstance(size, e.IntImm) and size.value <= 0:
+                if isinstance(size, IntImm) and size.value <= 0:
                     raise LowerError(
                         f"lower: {self.name} allocates {b.name}",
                         f"dimension {d} is {size.value}",
@@ -97,7 +117,7 @@ class _Walk:
         if new:
             self.buffers.discard(id(b))
 
-    def expression(self, n: e.PrimExpr, sure: bool) -> None:
+    def expression(self, n: PrimExpr, sure: bool) -> None:
         """Look at what an expression reads; ``sure`` says that it is computed in any case."""
         stack = [(n, sure)]
         while stack:
@@ -107,15 +127,15 @@ class _Walk:
                 continue
             self.seen.add((id(n), sure))
             parts = n.parts
-            if kind is e.BufferLoad:
+            if kind is BufferLoad:
                 self._access("reads", n, n.buffer, n.indices, sure and n.mask is None)  # type: ignore[attr-defined]
-            elif kind is e.BufferView:
+            elif kind is BufferView:
                 self._declared("hands on", n.buffer)  # type: ignore[attr-defined]
             elif is_address(n):
                 stack += [(p, False) for p in parts]  # an address may lie behind the last element
                 continue
-            elif kind in (e.Select, e.And, e.Or) or (
-                kind is e.Call and n.op == "if_then_else"  # type: ignore[attr-defined]
+            elif kind in (Select, And, Or) or (
+                kind is Call and n.op == "if_then_else"  # type: ignore[attr-defined]
             ):
                 stack += [(parts[0], sure), *((p, False) for p in parts[1:])]
                 continue
@@ -130,7 +150,7 @@ class _Walk:
             )
 
     def _access(
-        self, does: str, n: Any, b: Buffer, indices: tuple[e.PrimExpr, ...], sure: bool
+        self, does: str, n: Any, b: Buffer, indices: tuple[PrimExpr, ...], sure: bool
     ) -> None:
         self._declared(does, b)
         for i in indices:
@@ -143,12 +163,12 @@ class _Walk:
         if sure and not self.checked_later:
             self._check_inside(does, b, indices)
 
-    def _check_inside(self, does: str, b: Buffer, indices: tuple[e.PrimExpr, ...]) -> None:
-        if b.strides or not (isinstance(b.elem_offset, e.IntImm) and not b.elem_offset.value):
+    def _check_inside(self, does: str, b: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+        if b.strides or not (isinstance(b.elem_offset, IntImm) and not b.elem_offset.value):
             return
         written, last = indices, indices[-1] if indices else None
         lanes = (0, 0)
-        if isinstance(last, e.Ramp):
+        if isinstance(last, Ramp):
             ends = (0, int(last.stride) * (last.lanes - 1))
             lanes = min(ends), max(ends)
             indices = (*indices[:-1], last.base)
@@ -181,7 +201,7 @@ class _Walk:
         return low, high
 
     def _refuse(
-        self, does: str, b: Buffer, indices: tuple[e.PrimExpr, ...], at: Affine, size: Affine
+        self, does: str, b: Buffer, indices: tuple[PrimExpr, ...], at: Affine, size: Affine
     ) -> None:
         raise LowerError(
             f"lower: {self.name} {does} {_text(b, indices)}",
@@ -191,5 +211,5 @@ class _Walk:
         )
 
 
-def _text(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> str:
+def _text(b: Buffer, indices: tuple[PrimExpr, ...]) -> str:
     return f"{b.name}[{', '.join(expr_text(i) for i in indices)}]"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from whet.compiler.passes.loops.storage_rewrite import LARGE_BYTES, allocated_bytes
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import Allocate, AttrStmt, For, IfThenElse
 from whet.compiler.tir.visit.rewrite import LEAVES
 
 
@@ -43,17 +43,17 @@ def features_of(func: PrimFunc) -> Features:
         n = stack.pop()
         kind = type(n)
         nodes.add(kind)
-        if kind is s.For:
+        if kind is For:
             if n.thread:
                 found.threads.add(n.thread)
             found.wide_loops = found.wide_loops or n.var.dtype == "int64"
             found.keys.update(n.annotations)
             found.kinds.add(n.kind)
-        elif kind is s.IfThenElse:
+        elif kind is IfThenElse:
             found.conditions = found.conditions or not n.likely
-        elif kind is s.AttrStmt:
+        elif kind is AttrStmt:
             found.keys.add(n.key)
-        elif kind is s.Allocate and allocated_bytes(n) > LARGE_BYTES:
+        elif kind is Allocate and allocated_bytes(n) > LARGE_BYTES:
             found.large += 1
         for p in n.parts:
             if type(p) not in LEAVES and id(p) not in seen:

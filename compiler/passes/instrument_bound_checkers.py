@@ -18,11 +18,23 @@ from whet.compiler.passes.contract.facts import FactsRewriter
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.passes.contract.uses import is_address
 from whet.compiler.target import Target
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated
+from whet.compiler.tir.expr import And, Broadcast, BufferLoad, Call, Let, Or, PrimExpr, Ramp, Select
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    AssertStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+    is_nothing,
+    nothing,
+    seq,
+)
 from whet.compiler.tir.visit.rewrite import substitute
 
 
@@ -35,46 +47,46 @@ class _Checker(FactsRewriter):
     def __init__(self) -> None:
         super().__init__(
             {
-                s.BufferStore: lambda n: self._around(n, [n.value, *n.indices]),
-                s.Evaluate: lambda n: self._around(n, [n.value]),
-                s.LetStmt: lambda n: self._around(self.children(n), [n.value]),
-                s.AssertStmt: lambda n: self._around(self.children(n), [n.condition, *n.values]),
-                s.While: self._while,
+                BufferStore: lambda n: self._around(n, [n.value, *n.indices]),
+                Evaluate: lambda n: self._around(n, [n.value]),
+                LetStmt: lambda n: self._around(self.children(n), [n.value]),
+                AssertStmt: lambda n: self._around(self.children(n), [n.condition, *n.values]),
+                While: self._while,
             }
         )
-        self.checks: list[tuple[e.PrimExpr, str, tuple[e.PrimExpr, ...]]] = []
+        self.checks: list[tuple[PrimExpr, str, tuple[PrimExpr, ...]]] = []
         self.seen: set[Hashable] = set()
 
-    def loop(self, n: s.For) -> s.Stmt:
+    def loop(self, n: For) -> Stmt:
         """A loop, its length checked before it."""
         return self._around(super().loop(n), [n.min, n.extent])
 
-    def branch(self, n: s.IfThenElse) -> s.Stmt:
+    def branch(self, n: IfThenElse) -> Stmt:
         """A branch, its condition checked before it."""
         return self._around(super().branch(n), [n.condition])
 
-    def _while(self, n: s.While) -> s.Stmt:
-        again = self._around(s.nothing(), [n.condition])
+    def _while(self, n: While) -> Stmt:
+        again = self._around(nothing(), [n.condition])
         body = self(n.body)
-        checked = n if body is n.body else s.While(n.condition, body)
-        if s.is_nothing(again):
+        checked = n if body is n.body else While(n.condition, body)
+        if is_nothing(again):
             return checked
-        return self._around(s.While(n.condition, s.seq(body, again)), [n.condition])
+        return self._around(While(n.condition, seq(body, again)), [n.condition])
 
-    def _around(self, n: s.Stmt, values: Sequence[e.PrimExpr]) -> s.Stmt:
+    def _around(self, n: Stmt, values: Sequence[PrimExpr]) -> Stmt:
         """A statement after the checks of what it evaluates itself."""
         self.checks, self.seen = [], set()
         for v in values:
             self._visit(v, [])
-        if isinstance(n, s.BufferStore):
+        if isinstance(n, BufferStore):
             self._access("write", n, [])
         for condition, message, values in reversed(self.checks):
-            n = s.AssertStmt(condition, message, n, values)
+            n = AssertStmt(condition, message, n, values)
         return n
 
-    def _visit(self, n: e.PrimExpr, guards: list[e.PrimExpr]) -> None:
+    def _visit(self, n: PrimExpr, guards: list[PrimExpr]) -> None:
         """Collect the checks of an expression that is evaluated where all ``guards`` hold."""
-        if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+        if isinstance(n, Select) or (isinstance(n, Call) and n.op == "if_then_else"):
             condition, yes, no = n.parts
             self._visit(condition, guards)
             if "x" in condition.dtype:
@@ -83,14 +95,14 @@ class _Checker(FactsRewriter):
                 with self.analyzer.assuming(known):
                     self._visit(value, [*guards, known])
             return
-        if isinstance(n, (e.And, e.Or)) and n.dtype == "bool":
+        if isinstance(n, (And, Or)) and n.dtype == "bool":
             # the left side guards what the right one reads
-            known = n.a if isinstance(n, e.And) else negated(n.a)
+            known = n.a if isinstance(n, And) else negated(n.a)
             self._visit(n.a, guards)
             with self.analyzer.assuming(known):
                 self._visit(n.b, [*guards, known])
             return
-        if isinstance(n, e.Let):
+        if isinstance(n, Let):
             self._visit(n.value, guards)
             self._visit(substitute(n.body, {n.var: n.value}), guards)
             return
@@ -101,10 +113,10 @@ class _Checker(FactsRewriter):
             return
         for p in n.parts:
             self._visit(p, guards)
-        if isinstance(n, e.BufferLoad):
+        if isinstance(n, BufferLoad):
             self._access("read", n, guards)
 
-    def _access(self, how: str, n: e.BufferLoad | s.BufferStore, guards: list[e.PrimExpr]) -> None:
+    def _access(self, how: str, n: BufferLoad | BufferStore, guards: list[PrimExpr]) -> None:
         if n.mask is not None:
             return
         name = n.buffer.name.replace("{", "{{").replace("}", "}}")
@@ -127,10 +139,10 @@ class _Checker(FactsRewriter):
                 self.checks.append((condition, message + "the extent is {1}", values))
 
 
-def _lanes(index: e.PrimExpr) -> list[e.PrimExpr]:
+def _lanes(index: PrimExpr) -> list[PrimExpr]:
     """The indices to check: the first and the last lane of a vector; none for a table of lanes."""
-    if isinstance(index, e.Ramp):
+    if isinstance(index, Ramp):
         return [index.base, index.base + (index.lanes - 1) * index.stride]
-    if isinstance(index, e.Broadcast):
+    if isinstance(index, Broadcast):
         return [index.value]
     return [] if "x" in index.dtype else [index]

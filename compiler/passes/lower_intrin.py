@@ -10,7 +10,7 @@ from typing import Any
 from whet.compiler.errors import LowerError, WhetError
 from whet.compiler.passes.authoring import changed_functions
 from whet.compiler.target import Target
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call, PrimExpr
 from whet.compiler.tir.function import IRModule
 from whet.compiler.tir.ops.intrinsics import LOWERINGS
 from whet.compiler.tir.visit.rewrite import Rewriter
@@ -30,24 +30,24 @@ def lower_intrin(mod: IRModule, target: Target) -> IRModule:
     if not rules:
         return mod
 
-    def lowered(n: e.Call) -> e.PrimExpr:
+    def lowered(n: Call) -> PrimExpr:
         for _ in range(_DEPTH):
             n = rewrite.children(n)
-            rule = rules.get(n.op) if type(n) is e.Call else None
+            rule = rules.get(n.op) if type(n) is Call else None
             out = None if rule is None else _applied(rule[1], n)
             if out is None or out is n:
                 return n
-            if type(out) is not e.Call:
+            if type(out) is not Call:
                 return rewrite(out)
             n = out
         raise LowerError(f"lower tir.{n.op}", f"its rule gives calls of itself, {_DEPTH} times")
 
-    rewrite = Rewriter({e.Call: lowered})
+    rewrite = Rewriter({Call: lowered})
 
     return changed_functions(mod, lambda _, func: func.with_body(rewrite(func.body)))
 
 
-def _applied(rule: Any, n: e.Call) -> e.PrimExpr | None:
+def _applied(rule: Any, n: Call) -> PrimExpr | None:
     asked = f"lower tir.{n.op} by {getattr(rule, '__name__', 'its rule')}"
     try:
         out = rule(n)
@@ -55,7 +55,7 @@ def _applied(rule: Any, n: e.Call) -> e.PrimExpr | None:
         raise
     except Exception as error:
         raise LowerError(asked, f"it raised {type(error).__name__}: {error}") from error
-    if out is not None and (not isinstance(out, e.PrimExpr) or out.dtype != n.dtype):
-        found = out.dtype if isinstance(out, e.PrimExpr) else f"a {type(out).__name__}"
+    if out is not None and (not isinstance(out, PrimExpr) or out.dtype != n.dtype):
+        found = out.dtype if isinstance(out, PrimExpr) else f"a {type(out).__name__}"
         raise LowerError(asked, f"it gave {found} for a {n.dtype}", "return an expression, or None")
     return out

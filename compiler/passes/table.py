@@ -31,9 +31,9 @@ from whet.compiler.passes.loops.vectorize_loop import vectorize_loop
 from whet.compiler.passes.names import PASS_NAMES
 from whet.compiler.passes.skip_assert import skip_assert
 from whet.compiler.target import Target
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import Select
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import UNROLLED, VECTORIZED, AssertStmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ PASSES: tuple[Step, ...] = (
         skip_assert,
         "Assertions taken for granted.",
         "before the bounds checker, whose assertions are asked for by another key",
-        when=lambda has, config: config["tir.disable_assert"] and s.AssertStmt in has.nodes,
+        when=lambda has, config: config["tir.disable_assert"] and AssertStmt in has.nodes,
         options={
             "tir.disable_assert": switch(
                 "assertions are dropped (those of the bounds checker stay)"
@@ -136,7 +136,7 @@ PASSES: tuple[Step, ...] = (
         "Choices between values that may not both be read become branches.",
         "while accesses can be proved dimension by dimension, and before vectors, whose masks "
         "then guard what may not be read",
-        when=lambda has, config: e.Select in has.nodes,
+        when=lambda has, config: Select in has.nodes,
     ),
     Step(
         "LoopPartition",
@@ -196,7 +196,7 @@ PASSES: tuple[Step, ...] = (
         "",
         "on vectors, while unrolled loops are loops whose steps are compared",
         phase=2,
-        when=lambda has, config: {s.UNROLLED, s.VECTORIZED} <= has.kinds,
+        when=lambda has, config: {UNROLLED, VECTORIZED} <= has.kinds,
     ),
     Step(
         "InjectVirtualThread",

@@ -10,11 +10,26 @@ from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.primitives.prepack import kernel_part
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    Add,
+    Call,
+    Div,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    ProducerLoad,
+    Reduce,
+    Sub,
+    Var,
+    is_choice,
+)
 from whet.compiler.tir.visit.expect import expect
 from whet.compiler.tir.visit.rewrite import nodes
 
-_COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Min, e.Max)
+_COUNTED = (Add, Sub, Mul, Div, Min, Max)
 
 
 def count_flop(schedule: Schedule) -> int:
@@ -36,37 +51,37 @@ def count_flop(schedule: Schedule) -> int:
     return total
 
 
-def _size(axis: e.IterVar) -> int:
+def _size(axis: IterVar) -> int:
     extent = axis.dom.extent if axis.dom is not None else None
-    return extent.value if isinstance(extent, e.IntImm) else 1
+    return extent.value if isinstance(extent, IntImm) else 1
 
 
-def _of(n: e.PrimExpr) -> int:
+def _of(n: PrimExpr) -> int:
     """The operations of one element; what an expression uses twice is computed once."""
-    if type(n) is e.Reduce:
+    if type(n) is Reduce:
         values = {*n.combiner.lhs, *n.combiner.rhs}
         combined = _counted(n.combiner.result, values)
         return prod(map(_size, n.axis)) * (combined + _counted(n.source, set()))
     return _counted((n,), set())
 
 
-def _counted(roots: Sequence[e.PrimExpr], values: set[e.Var]) -> int:
+def _counted(roots: Sequence[PrimExpr], values: set[Var]) -> int:
     """The number of operations that compute with floats, elements or reduced ``values``."""
     data: set[int] = set()  # nodes that are no mere index arithmetic
     total = 0
     for n in nodes(roots, _arithmetic):
         kind = type(n)
         parts = n.parts
-        if kind is e.ProducerLoad or n in values or any(id(p) in data for p in parts):
+        if kind is ProducerLoad or n in values or any(id(p) in data for p in parts):
             data.add(id(n))
-        counted = kind in _COUNTED or (kind is e.Call and n.op != "if_then_else")
+        counted = kind in _COUNTED or (kind is Call and n.op != "if_then_else")
         if counted and (dt.is_float(n.dtype) or id(n) in data):
             total += 1
     return total
 
 
-def _arithmetic(n: e.PrimExpr) -> tuple[Any, ...]:
+def _arithmetic(n: PrimExpr) -> tuple[Any, ...]:
     """The children of a node; indices and conditions are no arithmetic of an element."""
-    if type(n) is e.ProducerLoad:
+    if type(n) is ProducerLoad:
         return ()
-    return n.parts[1:] if e.is_choice(n) else n.parts
+    return n.parts[1:] if is_choice(n) else n.parts

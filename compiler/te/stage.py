@@ -22,7 +22,7 @@ from whet.compiler.te.lang.relations import (
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.te.primitives import annotate, loops, storage
 from whet.compiler.te.primitives import compute_at as attach
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import COMM_REDUCE, IterVar, PrimExpr
 
 __all__ = [
     "AHEAD",
@@ -92,11 +92,11 @@ class Stage:
         self.origin_op = op
         self.attach_type: int = ROOT
         self.attach_stage: Stage | None = None
-        self.attach_ivar: e.IterVar | None = None
+        self.attach_ivar: IterVar | None = None
         self.scope = ""
         self.is_output = False
-        self.store_predicate: e.PrimExpr | None = None
-        self.launch_threads: list[e.IterVar] = []
+        self.store_predicate: PrimExpr | None = None
+        self.launch_threads: list[IterVar] = []
         self.double_buffered: bool = False
         self.nontemporal: int = 0
         self.group: Any = None
@@ -105,21 +105,21 @@ class Stage:
 
     def reset_axes(self) -> None:
         """Begin with the operation's own axes."""
-        axes: list[e.IterVar] = []
+        axes: list[IterVar] = []
         if isinstance(self.op, ComputeOp):
             axes = [*self.op.axis, *self.op.reduce_axis]
         self.all_iter_vars = list(axes)
-        self.leaf_iter_vars: list[e.IterVar] = list(axes)
+        self.leaf_iter_vars: list[IterVar] = list(axes)
         self.relations: list[Relation] = []
-        self.iter_var_attrs: dict[e.IterVar, IterVarAttr] = {}
+        self.iter_var_attrs: dict[IterVar, IterVarAttr] = {}
 
     @property
     def first_reduce(self) -> int:
         """The place of the first loop over a reduction axis; the number of loops without one."""
         leaves = self.leaf_iter_vars
-        return next((k for k, a in enumerate(leaves) if a.iter_type == e.COMM_REDUCE), len(leaves))
+        return next((k for k, a in enumerate(leaves) if a.iter_type == COMM_REDUCE), len(leaves))
 
-    def attr(self, axis: e.IterVar) -> IterVarAttr:
+    def attr(self, axis: IterVar) -> IterVarAttr:
         """The annotations of an axis or loop so far."""
         return self.iter_var_attrs.get(axis) or _unannotated(axis.iter_type)
 

@@ -11,17 +11,17 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.constants import cast, const, convert
+from whet.compiler.tir.expr import BufferLoad, Call, IntImm, PrimExpr, Ramp, Var
 from whet.compiler.tir.node import Node, node_class
 from whet.compiler.tir.stmt import BufferStore
 
-_ZERO = e.IntImm("int32", 0)
+_ZERO = IntImm("int32", 0)
 #: the masks of :meth:`Buffer.access_ptr`
 _ACCESS = {"r": 1, "w": 2, "rw": 3}
 
 
-def check_indices(indices: Sequence[e.PrimExpr], of: str = "a buffer") -> None:
+def check_indices(indices: Sequence[PrimExpr], of: str = "a buffer") -> None:
     """Refuse indices that are no integers.
 
     Raises:
@@ -54,19 +54,19 @@ class Buffer(Node):
     """
 
     name: str
-    shape: tuple[e.PrimExpr, ...]
+    shape: tuple[PrimExpr, ...]
     dtype: str
     storage_scope: str = "global"
-    strides: tuple[e.PrimExpr, ...] = ()
-    elem_offset: e.PrimExpr = _ZERO
-    data: e.Var = field(default=None)  # type: ignore[assignment]
+    strides: tuple[PrimExpr, ...] = ()
+    elem_offset: PrimExpr = _ZERO
+    data: Var = field(default=None)  # type: ignore[assignment]
     data_alignment: int = 64
     offset_factor: int = 1
 
     def __post_init__(self) -> None:
         self.dtype = dt.check(self.dtype)
         if self.data is None:
-            self.data = e.Var(self.name, "handle")
+            self.data = Var(self.name, "handle")
 
     @property
     def ndim(self) -> int:
@@ -77,14 +77,14 @@ class Buffer(Node):
         """The storage scope, by TVM's name for it."""
         return self.storage_scope
 
-    def steps(self) -> tuple[e.PrimExpr, ...]:
+    def steps(self) -> tuple[PrimExpr, ...]:
         """The step of each dimension in elements: ``strides``, or those of a compact array."""
         if self.strides:
             return self.strides
         products = accumulate(self.shape[:0:-1], mul, initial=const(1))
         return tuple(products)[::-1] if self.shape else ()
 
-    def offset_of(self, indices: Sequence[Any]) -> e.PrimExpr:
+    def offset_of(self, indices: Sequence[Any]) -> PrimExpr:
         """How many elements from ``data`` the element at ``indices`` is."""
         self._check(indices, "offset_of")
         out = self.elem_offset
@@ -92,13 +92,13 @@ class Buffer(Node):
             out = out + i * step
         return out
 
-    def vload(self, begin: Any, dtype: str | None = None) -> e.BufferLoad:
+    def vload(self, begin: Any, dtype: str | None = None) -> BufferLoad:
         """``self[begin]``; a vector ``dtype`` reads consecutive elements of the last axis.
 
         Raises:
             ArgumentError: for another number of indices, or another element type.
         """
-        return e.BufferLoad(self, self._begin(begin, dtype, "vload"), dtype or self.dtype)
+        return BufferLoad(self, self._begin(begin, dtype, "vload"), dtype or self.dtype)
 
     def vstore(self, begin: Any, value: Any) -> BufferStore:
         """The statement ``self[begin] = value``; a vector goes to consecutive elements.
@@ -106,7 +106,7 @@ class Buffer(Node):
         Raises:
             ArgumentError: for another number of indices, or another element type.
         """
-        x = value if isinstance(value, e.PrimExpr) else cast(self.dtype, value)
+        x = value if isinstance(value, PrimExpr) else cast(self.dtype, value)
         return BufferStore(self, x, self._begin(begin, x.dtype, "vstore"))
 
     def access_ptr(
@@ -116,7 +116,7 @@ class Buffer(Node):
         content_lanes: int = 1,
         offset: Any = 0,
         extent: Any = None,
-    ) -> e.Call:
+    ) -> Call:
         """A pointer to the memory, for a call that reads (``"r"``) or writes (``"w"``) it.
 
         Args:
@@ -135,8 +135,8 @@ class Buffer(Node):
             extent = self._size() - offset
         if content_lanes > 1:
             extent = extent // content_lanes
-        first = e.BufferLoad(self, self._element(convert(offset)), self.dtype)
-        return e.Call(ptr_type, "tvm_access_ptr", (first, convert(extent), const(mask)))
+        first = BufferLoad(self, self._element(convert(offset)), self.dtype)
+        return Call(ptr_type, "tvm_access_ptr", (first, convert(extent), const(mask)))
 
     def get_flattened_buffer(self) -> Buffer:
         """The same memory as a buffer of one dimension."""
@@ -144,13 +144,13 @@ class Buffer(Node):
         size = self.shape[0] * self.strides[0] if strided else self._size()
         return replace(self, shape=(size,), strides=())
 
-    def _size(self) -> e.PrimExpr:
+    def _size(self) -> PrimExpr:
         """The number of elements of a compact array of this shape."""
         return reduce(mul, self.shape, const(1))
 
-    def _element(self, offset: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
+    def _element(self, offset: PrimExpr) -> tuple[PrimExpr, ...]:
         """The indices of the element number ``offset``, counted in row-major order."""
-        out: list[e.PrimExpr] = []
+        out: list[PrimExpr] = []
         for d in reversed(self.shape[1:]):
             out.append(offset % d)
             offset = offset // d
@@ -163,7 +163,7 @@ class Buffer(Node):
                 f"the buffer has {self.ndim} dimensions",
             )
 
-    def _begin(self, begin: Any, dtype: str | None, method: str) -> tuple[e.PrimExpr, ...]:
+    def _begin(self, begin: Any, dtype: str | None, method: str) -> tuple[PrimExpr, ...]:
         given = begin if isinstance(begin, (tuple, list)) else (begin,)
         self._check(given, method)
         wanted = self.dtype if dtype is None else dtype
@@ -175,7 +175,7 @@ class Buffer(Node):
         exprs = [convert(i) for i in given]
         if lanes > 1 and exprs:
             last = exprs[-1]
-            exprs[-1] = e.Ramp(last, 1, lanes, dt.vector(last.dtype, lanes))
+            exprs[-1] = Ramp(last, 1, lanes, dt.vector(last.dtype, lanes))
         return tuple(exprs)
 
     def __repr__(self) -> str:
@@ -190,7 +190,7 @@ def decl_buffer(
     shape: Any,
     dtype: str | None = None,
     name: str = "buffer",
-    data: e.Var | None = None,
+    data: Var | None = None,
     strides: Sequence[Any] | None = None,
     elem_offset: Any = None,
     scope: str = "",
@@ -228,7 +228,7 @@ def decl_buffer(
     kind = dt.check("float32" if dtype is None else dtype)
     offset = _ZERO if elem_offset is None else convert(elem_offset)
     if elem_offset is None and offset_factor:
-        offset = e.Var(f"{name}.elem_offset")
+        offset = Var(f"{name}.elem_offset")
     return Buffer(
         name,
         tuple(convert(d) for d in dims),
@@ -236,7 +236,7 @@ def decl_buffer(
         scope or "global",
         steps,
         offset,
-        data if data is not None else e.Var(name, "handle"),
+        data if data is not None else Var(name, "handle"),
         data_alignment if data_alignment > 0 else 64,
         max(offset_factor, 1),
     )

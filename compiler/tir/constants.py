@@ -9,13 +9,22 @@ import numpy as np
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    Broadcast,
+    Cast,
+    ExprOp,
+    FloatImm,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    StringImm,
+)
 from whet.compiler.tir.tracing.traced import TracedInt, whole
 
 _FIRST, _LAST = -(2**31), 2**31 - 1
 
 
-def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
+def const(value: int | float | bool, dtype: str | None = None) -> PrimExpr:
     """A constant; without ``dtype`` an int is int32 (int64 when it needs it), a float float32.
 
     A number of numpy's keeps its type: ``const(np.float64(0.1))`` is float64.
@@ -25,7 +34,7 @@ def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
     """
     kind = type(value)
     if (kind is int or kind is TracedInt) and dtype in (None, "int32") and _FIRST <= value <= _LAST:
-        return e.IntImm("int32", value)  # type: ignore[arg-type]  # nearly all there are
+        return IntImm("int32", value)  # type: ignore[arg-type]  # nearly all there are
     if kind not in (int, float, bool):
         value, own = _python_number(value)
         dtype = own if dtype is None else dtype
@@ -39,12 +48,12 @@ def const(value: int | float | bool, dtype: str | None = None) -> e.PrimExpr:
     dtype = dt.check(dtype)
     name, lanes = dt.split(dtype)
     if dt.is_float(name):
-        imm: e.PrimExpr = e.FloatImm(name, _float_value(value, name))
+        imm: PrimExpr = FloatImm(name, _float_value(value, name))
     elif name == "bool":
-        imm = e.IntImm(name, int(bool(value)))
+        imm = IntImm(name, int(bool(value)))
     else:
-        imm = e.IntImm(name, _int_value(value, name))
-    return imm if lanes == 1 else e.Broadcast(imm, lanes, dtype)
+        imm = IntImm(name, _int_value(value, name))
+    return imm if lanes == 1 else Broadcast(imm, lanes, dtype)
 
 
 def is_numpy_number(value: Any) -> bool:
@@ -59,12 +68,12 @@ def is_number(x: Any) -> bool:
 
 def _python_number(value: Any) -> tuple[int | float | bool, str | None]:
     """A constant of the IR or a number of numpy's as Python's, and the type that numpy gave it."""
-    if isinstance(value, (e.IntImm, e.FloatImm)):
+    if isinstance(value, (IntImm, FloatImm)):
         return (bool(value.value) if value.dtype == "bool" else value.value), None
     own = None
     if is_numpy_number(value):
         value, own = value.item(), dt.check(value.dtype)
-    elif not isinstance(value, e.ExprOp) and getattr(value, "ndim", None) == 0:
+    elif not isinstance(value, ExprOp) and getattr(value, "ndim", None) == 0:
         value = value.item()
     if isinstance(value, (int, float)):
         return value, own
@@ -113,15 +122,15 @@ def saturated(value: float, name: str) -> float:
     return value
 
 
-def convert(value: Any) -> e.PrimExpr:
+def convert(value: Any) -> PrimExpr:
     """``value`` as an expression: numbers become constants, an axis its variable.
 
     Raises:
         ArgumentError: for anything else.
     """
-    if isinstance(value, e.PrimExpr):
+    if isinstance(value, PrimExpr):
         return value
-    if isinstance(value, e.IterVar):
+    if isinstance(value, IterVar):
         return value.var
     if isinstance(value, (bool, int, float, np.generic)):
         return const(value)  # type: ignore[arg-type]
@@ -131,7 +140,7 @@ def convert(value: Any) -> e.PrimExpr:
     if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         return const(value.item(), str(value.dtype))  # an array of one number
     if isinstance(value, str):
-        return e.StringImm(value)
+        return StringImm(value)
     raise ArgumentError(
         f"use {value!r} in an expression",
         f"a {type(value).__name__} is neither a number, an expression nor an axis",
@@ -139,7 +148,7 @@ def convert(value: Any) -> e.PrimExpr:
     )
 
 
-def cast(dtype: str, value: Any) -> e.PrimExpr:
+def cast(dtype: str, value: Any) -> PrimExpr:
     """``value`` converted to ``dtype``; constants are converted at once."""
     value = convert(value)
     dtype = dt.check(dtype)
@@ -149,20 +158,20 @@ def cast(dtype: str, value: Any) -> e.PrimExpr:
     if value.dtype == dtype:
         return value
     if dt.lanes(dtype) > 1 and dt.lanes(value.dtype) == 1:
-        return e.Broadcast(cast(name, value), dt.lanes(dtype), dtype)
-    if isinstance(value, e.IntImm):
+        return Broadcast(cast(name, value), dt.lanes(dtype), dtype)
+    if isinstance(value, IntImm):
         return const(wrapped(value.value, dtype), dtype)
-    if isinstance(value, e.FloatImm):
+    if isinstance(value, FloatImm):
         if dt.is_float(dtype):
-            return e.FloatImm(name, saturated(value.value, name))
+            return FloatImm(name, saturated(value.value, name))
         low, high = dt.int_range(name) if dt.is_int(name) else (0, -1)
         if math.isfinite(value.value) and low <= int(value.value) <= high:
-            return e.IntImm(name, int(value.value))
+            return IntImm(name, int(value.value))
     if value.dtype == "handle" or name == "handle":
         raise ArgumentError(
             f"cast a {value.dtype} to {dtype}", "a string or an address is no number"
         )
-    return e.Cast(dtype, value)
+    return Cast(dtype, value)
 
 
 def wrapped(value: int, dtype: str) -> int:
@@ -184,12 +193,12 @@ def _limits(dtype: str) -> tuple[int | float, int | float]:
     return (False, True) if dt.is_bool(name) else dt.int_range(name)
 
 
-def min_value(dtype: str) -> e.PrimExpr:
+def min_value(dtype: str) -> PrimExpr:
     """The least value of a type: ``-inf`` is not it, the most negative finite number is."""
     return const(_limits(dtype)[0], dtype)
 
 
-def max_value(dtype: str) -> e.PrimExpr:
+def max_value(dtype: str) -> PrimExpr:
     """The greatest finite value of a type."""
     return const(_limits(dtype)[1], dtype)
 

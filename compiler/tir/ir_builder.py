@@ -25,16 +25,32 @@ from typing import Any, NoReturn
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer, check_indices, decl_buffer
 from whet.compiler.tir.constants import cast, const, convert, is_number
+from whet.compiler.tir.expr import Broadcast, BufferLoad, IntImm, IterVar, PrimExpr, Var
+from whet.compiler.tir.stmt import (
+    PARALLEL,
+    SERIAL,
+    THREAD_BINDING,
+    UNROLLED,
+    VECTORIZED,
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+    seq,
+)
 
-Rest = Callable[[s.Stmt], s.Stmt]
+Rest = Callable[[Stmt], Stmt]
 
-_KINDS = (s.SERIAL, s.PARALLEL, s.VECTORIZED, s.UNROLLED)
+_KINDS = (SERIAL, PARALLEL, VECTORIZED, UNROLLED)
 _FOR_NUMBERS = dict(enumerate(_KINDS))
-_ALIAS = {"vectorize": s.VECTORIZED, "unroll": s.UNROLLED}
+_ALIAS = {"vectorize": VECTORIZED, "unroll": UNROLLED}
 
 
 def create() -> IRBuilder:
@@ -62,15 +78,15 @@ class BufferVar:
         """The element type."""
         return self.buffer.dtype
 
-    def asobject(self) -> e.Var:
+    def asobject(self) -> Var:
         """The variable that holds the address."""
         return self.buffer.data
 
     __whet_expr__ = asobject
 
-    def __getitem__(self, index: Any) -> e.BufferLoad:
+    def __getitem__(self, index: Any) -> BufferLoad:
         indices, lanes = self._indices(index)
-        return e.BufferLoad(self.buffer, indices, dt.vector(self.dtype, lanes))
+        return BufferLoad(self.buffer, indices, dt.vector(self.dtype, lanes))
 
     def __iter__(self) -> NoReturn:
         raise ArgumentError(
@@ -86,21 +102,21 @@ class BufferVar:
         value = convert(value)
         wanted = dt.vector(self.dtype, lanes)
         if lanes > 1 and value.dtype == self.dtype:
-            value = e.Broadcast(value, lanes, wanted)
+            value = Broadcast(value, lanes, wanted)
         if value.dtype != wanted:
             raise ArgumentError(
                 f"{self.buffer.name}[...] = {value.dtype} value",
                 f"data type does not match content type: {value.dtype} vs {wanted}",
                 f"convert it: value.astype({wanted!r})",
             )
-        self._builder.emit(s.BufferStore(self.buffer, value, indices))
+        self._builder.emit(BufferStore(self.buffer, value, indices))
 
-    def _indices(self, index: Any) -> tuple[tuple[e.PrimExpr, ...], int]:
+    def _indices(self, index: Any) -> tuple[tuple[PrimExpr, ...], int]:
         given = index if isinstance(index, tuple) else (index,)
         at = tuple(convert(i) for i in given)
         check_indices(at, self.buffer.name)
         if self._shape is not None and len(at) == len(self._shape) and len(at) > 1:
-            flat: e.PrimExpr = const(0)
+            flat: PrimExpr = const(0)
             for i, d in zip(at, self._shape):
                 flat = flat * d + i
             at = (flat,)
@@ -125,26 +141,26 @@ class IRBuilder:
     """Collects statements; scopes are ``with`` blocks."""
 
     def __init__(self) -> None:
-        self._scopes: list[list[s.Stmt | Rest]] = [[]]
-        self._likely: list[e.PrimExpr] = []
+        self._scopes: list[list[Stmt | Rest]] = [[]]
+        self._likely: list[PrimExpr] = []
 
     # statements
 
-    def emit(self, stmt: s.Stmt | e.PrimExpr | Rest) -> None:
+    def emit(self, stmt: Stmt | PrimExpr | Rest) -> None:
         """Append a statement, an expression to evaluate, or a function of what follows."""
-        if isinstance(stmt, e.PrimExpr):
-            stmt = s.Evaluate(stmt)
-        if not isinstance(stmt, s.Stmt) and not callable(stmt):
+        if isinstance(stmt, PrimExpr):
+            stmt = Evaluate(stmt)
+        if not isinstance(stmt, Stmt) and not callable(stmt):
             raise ArgumentError(
                 f"emit({stmt!r})", f"a {type(stmt).__name__} is neither a statement nor a value"
             )
         self._scopes[-1].append(stmt)
 
-    def let(self, var_name: str | e.Var, value: Any) -> e.Var:
+    def let(self, var_name: str | Var, value: Any) -> Var:
         """A variable that stands for ``value`` in what follows."""
         value = convert(value)
-        var = var_name if isinstance(var_name, e.Var) else e.Var(var_name, value.dtype)
-        self.emit(lambda body: s.LetStmt(var, value, body))
+        var = var_name if isinstance(var_name, Var) else Var(var_name, value.dtype)
+        self.emit(lambda body: LetStmt(var, value, body))
         return var
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
@@ -153,7 +169,7 @@ class IRBuilder:
         The ``thread_extent`` of a thread axis makes what follows a loop over these threads.
         """
         amount = convert(value)
-        if isinstance(node, e.IterVar) and attr_key in ("thread_extent", "virtual_thread"):
+        if isinstance(node, IterVar) and attr_key in ("thread_extent", "virtual_thread"):
             if not node.thread_tag:
                 raise ArgumentError(
                     f"scope_attr({node!r}, {attr_key!r}, ...)",
@@ -163,8 +179,8 @@ class IRBuilder:
             self.emit(lambda body: _thread_loop(node, amount, body))
             return
         about = node.buffer if isinstance(node, BufferVar) else node
-        about = about.var if isinstance(about, e.IterVar) else about
-        self.emit(lambda body: s.AttrStmt(about, attr_key, amount, body))
+        about = about.var if isinstance(about, IterVar) else about
+        self.emit(lambda body: AttrStmt(about, attr_key, amount, body))
 
     def allocate(
         self,
@@ -178,14 +194,14 @@ class IRBuilder:
         if axis_separators:
             raise ArgumentError("allocate(axis_separators=...)", "there are none here")
         dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-        if any(isinstance(d, (int, e.IntImm)) and int(d) <= 0 for d in dims):
+        if any(isinstance(d, (int, IntImm)) and int(d) <= 0 for d in dims):
             raise ArgumentError(
                 f"allocate({dtype!r}, {shape!r}, name={name!r})",
                 "there would be no elements",
                 "a dimension is at least 1",
             )
         buffer = decl_buffer(dims, dtype, name, scope=scope)
-        self.emit(lambda body: s.Allocate(buffer, body))
+        self.emit(lambda body: Allocate(buffer, body))
         return BufferVar(self, buffer, None)
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
@@ -196,7 +212,7 @@ class IRBuilder:
         """Reads and writes of a buffer; as an array of ``shape`` where one is given."""
         return BufferVar(self, buffer, shape)
 
-    def likely(self, expr: e.PrimExpr) -> e.PrimExpr:
+    def likely(self, expr: PrimExpr) -> PrimExpr:
         """``expr``, and ``if_scope`` knows of it that it holds nearly always."""
         self._likely.append(expr)
         return expr
@@ -210,8 +226,8 @@ class IRBuilder:
         end: Any,
         name: str = "i",
         dtype: str | None = None,
-        kind: str | int = s.SERIAL,
-    ) -> Iterator[e.Var]:
+        kind: str | int = SERIAL,
+    ) -> Iterator[Var]:
         """A loop from ``begin`` to before ``end``, of a kind ``"serial"``, ``"parallel"``, ..."""
         how = _FOR_NUMBERS.get(kind, str(kind)) if isinstance(kind, int) else _ALIAS.get(kind, kind)
         if how not in _KINDS:
@@ -224,10 +240,10 @@ class IRBuilder:
         if dtype is None:
             dtype = dt.promote(first.dtype, last.dtype)
         extent = cast(dtype, last - first)
-        var = e.Var(name, dtype)
+        var = Var(name, dtype)
         with self._nested() as body:
             yield var
-        self.emit(s.For(var, cast(dtype, first), extent, how, _closed(body)))
+        self.emit(For(var, cast(dtype, first), extent, how, _closed(body)))
 
     @contextmanager
     def while_loop(self, condition: Any) -> Iterator[None]:
@@ -235,7 +251,7 @@ class IRBuilder:
         test = convert(condition)
         with self._nested() as body:
             yield
-        self.emit(s.While(test, _closed(body)))
+        self.emit(While(test, _closed(body)))
 
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:
@@ -244,18 +260,18 @@ class IRBuilder:
         with self._nested() as body:
             yield
         likely = any(test is known for known in self._likely)
-        self.emit(s.IfThenElse(test, _closed(body), None, likely))
+        self.emit(IfThenElse(test, _closed(body), None, likely))
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
         """The statements that run where the condition of the ``if_scope`` before does not hold."""
         before = self._scopes[-1][-1] if self._scopes[-1] else None
-        if not isinstance(before, s.IfThenElse) or before.else_case is not None:
+        if not isinstance(before, IfThenElse) or before.else_case is not None:
             raise ArgumentError("else_scope()", "else_scope can only follow an if_scope")
         self._scopes[-1].pop()
         with self._nested() as body:
             yield
-        self.emit(s.IfThenElse(before.condition, before.then_case, _closed(body), before.likely))
+        self.emit(IfThenElse(before.condition, before.then_case, _closed(body), before.likely))
 
     @contextmanager
     def new_scope(self) -> Iterator[None]:
@@ -265,16 +281,16 @@ class IRBuilder:
         self.emit(_closed(body))
 
     @contextmanager
-    def _nested(self) -> Iterator[list[s.Stmt | Rest]]:
+    def _nested(self) -> Iterator[list[Stmt | Rest]]:
         depth = len(self._scopes)
-        body: list[s.Stmt | Rest] = []
+        body: list[Stmt | Rest] = []
         self._scopes.append(body)
         try:
             yield body
         finally:
             del self._scopes[depth:]
 
-    def get(self) -> s.Stmt:
+    def get(self) -> Stmt:
         """All that was emitted, as one statement.
 
         Raises:
@@ -287,17 +303,17 @@ class IRBuilder:
         return _closed(body)
 
 
-def _thread_loop(axis: e.IterVar, extent: e.PrimExpr, body: s.Stmt) -> s.Stmt:
+def _thread_loop(axis: IterVar, extent: PrimExpr, body: Stmt) -> Stmt:
     first = const(0, axis.var.dtype)
-    return s.For(axis.var, first, extent, s.THREAD_BINDING, body, {}, axis.thread_tag)
+    return For(axis.var, first, extent, THREAD_BINDING, body, {}, axis.thread_tag)
 
 
-def _closed(parts: list[s.Stmt | Rest]) -> s.Stmt:
+def _closed(parts: list[Stmt | Rest]) -> Stmt:
     """The statements of a scope as one; those that take what follows take it."""
-    after: list[s.Stmt] = []
+    after: list[Stmt] = []
     for part in reversed(parts):
-        if isinstance(part, s.Stmt):
+        if isinstance(part, Stmt):
             after.insert(0, part)
         else:
-            after = [part(s.seq(*after))]
-    return s.seq(*after)
+            after = [part(seq(*after))]
+    return seq(*after)

@@ -5,19 +5,67 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    COMPARISONS,
+    Add,
+    And,
+    Broadcast,
+    BufferLoad,
+    BufferView,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    ProducerLoad,
+    Ramp,
+    Reduce,
+    Select,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Sub,
+    Var,
+    is_int,
+)
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import (
+    SERIAL,
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+    is_nothing,
+)
 from whet.compiler.tir.tracing.traced import shown
 
 #: how strongly the operators bind; other binary nodes print as functions
 _PRECEDENCE: dict[type, int] = {
-    e.Or: 1,
-    e.And: 2,
-    **dict.fromkeys(e.COMPARISONS, 4),
-    **dict.fromkeys((e.Add, e.Sub), 6),
-    **dict.fromkeys((e.Mul, e.Div, e.FloorDiv, e.FloorMod), 7),
+    Or: 1,
+    And: 2,
+    **dict.fromkeys(COMPARISONS, 4),
+    **dict.fromkeys((Add, Sub), 6),
+    **dict.fromkeys((Mul, Div, FloorDiv, FloorMod), 7),
 }
 
 
@@ -30,7 +78,7 @@ class Printer:
         self.lines: list[str] = []
         self.kept: list[Any] = []  # an id is only a name while its object lives
 
-    def name(self, thing: e.Var | Buffer, wanted: str = "") -> str:
+    def name(self, thing: Var | Buffer, wanted: str = "") -> str:
         """The unique name of a variable or buffer, like ``wanted`` or its own."""
         known = self.names.get(id(thing))
         if known is not None:
@@ -57,30 +105,30 @@ class Printer:
         text = f"{self.expr(n.a, level)} {n.symbol} {self.expr(n.b, level + 1)}"
         return f"({text})" if level < outer else text
 
-    def _access(self, n: e.BufferLoad | s.BufferStore) -> str:
+    def _access(self, n: BufferLoad | BufferStore) -> str:
         return f"{self.name(n.buffer)}[{self.list(n.indices)}]"
 
-    def _mask(self, n: e.BufferLoad | s.BufferStore) -> str:
+    def _mask(self, n: BufferLoad | BufferStore) -> str:
         return "" if n.mask is None else f" where {self.expr(n.mask)}"
 
-    def _load(self, n: e.BufferLoad) -> str:
+    def _load(self, n: BufferLoad) -> str:
         mask = self._mask(n)  # first: names are given in this order
         text = self._access(n)
         return f"({text}{mask})" if mask else text
 
-    def _call(self, n: e.Call) -> str:
+    def _call(self, n: Call) -> str:
         if n.op == "reinterpret":
             return f"reinterpret({n.dtype!r}, {self.expr(n.args[0])})"
         return f"{n.op}({self.list(n.args)})"
 
-    def _view(self, n: e.BufferView) -> str:
+    def _view(self, n: BufferView) -> str:
         shape = f"({self.list(n.shape)}{',' if len(n.shape) == 1 else ''})"
         more = f", strides=({self.list(n.strides)})" if n.strides else ""
-        if not e.is_int(n.offset, 0):
+        if not is_int(n.offset, 0):
             more += f", offset={self.expr(n.offset)}"
         return f"view({self.name(n.buffer)}, {shape}{more})"
 
-    def _reduce(self, n: e.Reduce) -> str:
+    def _reduce(self, n: Reduce) -> str:
         axes = ", ".join(a.var.name for a in n.axis)
         return f"{n.combiner.name}({self.list(n.source)}, axis=[{axes}])"
 
@@ -90,7 +138,7 @@ class Printer:
 
     # statements
 
-    def stmt(self, n: s.Stmt, indent: int) -> None:
+    def stmt(self, n: Stmt, indent: int) -> None:
         """Append the lines of a statement."""
         show = _STATEMENTS.get(type(n))
         if show is not None:
@@ -100,17 +148,17 @@ class Printer:
         self.line(repr(n) if line is None else line(self, n), indent)
         body = getattr(n, "body", None)
         if body is not None:
-            self.stmt(body, indent + isinstance(n, s.While))
+            self.stmt(body, indent + isinstance(n, While))
 
     def line(self, text: str, indent: int) -> None:
         """Append a line."""
         self.lines.append("    " * indent + text)
 
-    def _sequence(self, n: s.SeqStmt, indent: int) -> None:
+    def _sequence(self, n: SeqStmt, indent: int) -> None:
         for part in n.seq:
             self.stmt(part, indent)
 
-    def _branch(self, n: s.IfThenElse, indent: int) -> None:
+    def _branch(self, n: IfThenElse, indent: int) -> None:
         test = self.expr(n.condition)
         self.line(f"if {f'likely({test})' if n.likely else test}:", indent)
         self.stmt(n.then_case, indent + 1)
@@ -118,32 +166,32 @@ class Printer:
             self.line("else:", indent)
             self.stmt(n.else_case, indent + 1)
 
-    def _store(self, n: s.BufferStore) -> str:
+    def _store(self, n: BufferStore) -> str:
         mask = self._mask(n)  # first: names are given in this order
         target = self._access(n)
         return f"{target} = {self.expr(n.value)}{mask}"
 
-    def _allocate(self, n: s.Allocate) -> str:
+    def _allocate(self, n: Allocate) -> str:
         b, shape = n.buffer, self.list(n.buffer.shape)  # first: names are given in this order
         return f'{self.name(b)} = allocate([{shape}], "{b.dtype}", "{b.storage_scope}")'
 
     def _memory(self, b: Buffer, how: str) -> str:
         return f'{self.name(b)} = {how}([{self.list(b.shape)}], "{b.dtype}")'
 
-    def _assert(self, n: s.AssertStmt) -> str:
+    def _assert(self, n: AssertStmt) -> str:
         values = f" % ({self.list(n.values)})" if n.values else ""
         return f"assert {self.expr(n.condition)}, {n.message!r}{values}"
 
-    def _attribute(self, n: s.AttrStmt) -> str:
-        about = self.name(n.node) if isinstance(n.node, (e.Var, Buffer)) else repr(n.node)
+    def _attribute(self, n: AttrStmt) -> str:
+        about = self.name(n.node) if isinstance(n.node, (Var, Buffer)) else repr(n.node)
         return f"attr({about}, {n.key!r}, {self.expr(n.value)})"
 
-    def _loop(self, n: s.For, indent: int) -> None:
-        if e.is_int(n.min, 0):
+    def _loop(self, n: For, indent: int) -> None:
+        if is_int(n.min, 0):
             span = self.expr(n.extent)
         else:
             span = f"{self.expr(n.min)}, {self.expr(n.min + n.extent)}"
-        head = "range" if n.kind == s.SERIAL else n.kind
+        head = "range" if n.kind == SERIAL else n.kind
         if n.thread:
             span += f', "{n.thread}"'
         notes = "".join(f"  # {k} = {v}" for k, v in n.annotations.items())
@@ -153,44 +201,42 @@ class Printer:
 
 #: how expressions other than operators print
 _EXPRESSIONS: dict[type, Callable[[Printer, Any], str]] = {
-    e.IntImm: lambda p, n: str(bool(n.value)) if n.dtype == "bool" else shown(n.value),
-    e.FloatImm: lambda p, n: f"{n.dtype}({n.value!r})",
-    e.StringImm: lambda p, n: repr(n.value),
-    e.Var: lambda p, n: p.name(n),
-    e.SizeVar: lambda p, n: p.name(n),
-    **dict.fromkeys(
-        (e.Mod, e.Min, e.Max), lambda p, n: f"{n.symbol}({p.expr(n.a)}, {p.expr(n.b)})"
-    ),
-    e.BufferLoad: Printer._load,
-    e.ProducerLoad: lambda p, n: f"{n.producer.name}[{p.list(n.indices)}]",
-    e.Ramp: lambda p, n: f"ramp({p.expr(n.base)}, {n.stride}, {n.lanes})",
-    e.Broadcast: lambda p, n: f"broadcast({p.expr(n.value)}, {n.lanes})",
-    e.Cast: lambda p, n: f"{n.dtype}({p.expr(n.value)})",
-    e.Call: Printer._call,
-    e.Select: lambda p, n: f"select({p.list((n.condition, n.true_value, n.false_value))})",
-    e.Not: lambda p, n: f"not {p.expr(n.a, 3)}",
-    e.Let: lambda p, n: f"let({p.name(n.var)}, {p.list((n.value, n.body))})",
-    e.Shuffle: lambda p, n: f"shuffle([{p.list(n.vectors)}], {list(n.indices)})",
-    e.BufferView: Printer._view,
-    e.Reduce: Printer._reduce,
+    IntImm: lambda p, n: str(bool(n.value)) if n.dtype == "bool" else shown(n.value),
+    FloatImm: lambda p, n: f"{n.dtype}({n.value!r})",
+    StringImm: lambda p, n: repr(n.value),
+    Var: lambda p, n: p.name(n),
+    SizeVar: lambda p, n: p.name(n),
+    **dict.fromkeys((Mod, Min, Max), lambda p, n: f"{n.symbol}({p.expr(n.a)}, {p.expr(n.b)})"),
+    BufferLoad: Printer._load,
+    ProducerLoad: lambda p, n: f"{n.producer.name}[{p.list(n.indices)}]",
+    Ramp: lambda p, n: f"ramp({p.expr(n.base)}, {n.stride}, {n.lanes})",
+    Broadcast: lambda p, n: f"broadcast({p.expr(n.value)}, {n.lanes})",
+    Cast: lambda p, n: f"{n.dtype}({p.expr(n.value)})",
+    Call: Printer._call,
+    Select: lambda p, n: f"select({p.list((n.condition, n.true_value, n.false_value))})",
+    Not: lambda p, n: f"not {p.expr(n.a, 3)}",
+    Let: lambda p, n: f"let({p.name(n.var)}, {p.list((n.value, n.body))})",
+    Shuffle: lambda p, n: f"shuffle([{p.list(n.vectors)}], {list(n.indices)})",
+    BufferView: Printer._view,
+    Reduce: Printer._reduce,
 }
 #: how statements print that are more than a line in front of their body
 _STATEMENTS: dict[type, Callable[[Printer, Any, int], None]] = {
-    s.For: Printer._loop,
-    s.SeqStmt: Printer._sequence,
-    s.IfThenElse: Printer._branch,
+    For: Printer._loop,
+    SeqStmt: Printer._sequence,
+    IfThenElse: Printer._branch,
 }
 #: the lines of the others
 _LINES: dict[type, Callable[[Printer, Any], str]] = {
-    s.BufferStore: Printer._store,
-    s.Allocate: Printer._allocate,
-    s.AllocateConst: lambda p, n: p._memory(n.buffer, "constant"),
-    s.DeclBuffer: lambda p, n: p._memory(n.buffer, "decl_buffer"),
-    s.LetStmt: lambda p, n: f"{p.name(n.var)} = {p.expr(n.value)}",
-    s.AssertStmt: Printer._assert,
-    s.AttrStmt: Printer._attribute,
-    s.While: lambda p, n: f"while {p.expr(n.condition)}:",
-    s.Evaluate: lambda p, n: "pass" if s.is_nothing(n) else p.expr(n.value),
+    BufferStore: Printer._store,
+    Allocate: Printer._allocate,
+    AllocateConst: lambda p, n: p._memory(n.buffer, "constant"),
+    DeclBuffer: lambda p, n: p._memory(n.buffer, "decl_buffer"),
+    LetStmt: lambda p, n: f"{p.name(n.var)} = {p.expr(n.value)}",
+    AssertStmt: Printer._assert,
+    AttrStmt: Printer._attribute,
+    While: lambda p, n: f"while {p.expr(n.condition)}:",
+    Evaluate: lambda p, n: "pass" if is_nothing(n) else p.expr(n.value),
 }
 
 
@@ -199,7 +245,7 @@ def expr_text(node: Any) -> str:
     return Printer().expr(node)
 
 
-def stmt_text(stmt: s.Stmt) -> str:
+def stmt_text(stmt: Stmt) -> str:
     """A statement as text."""
     p = Printer()
     p.stmt(stmt, 0)
@@ -220,6 +266,6 @@ def function_text(func: PrimFunc) -> str:
     return "\n".join(p.lines)
 
 
-e.PrimExpr.text = expr_text
-s.Stmt.text = stmt_text
+PrimExpr.text = expr_text
+Stmt.text = stmt_text
 PrimFunc.text = function_text

@@ -8,7 +8,7 @@ from math import prod
 
 from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Add, Cast, IntImm, Mul, PrimExpr, ProducerLoad, Sub, Var
 from whet.compiler.tir.visit.rewrite import nodes
 
 
@@ -26,7 +26,7 @@ class Access:
     indices: tuple[Affine | None, ...]
 
     @property
-    def variables(self) -> frozenset[e.Var]:
+    def variables(self) -> frozenset[Var]:
         """The variables that the affine indices depend on."""
         return frozenset(v for i in self.indices if i is not None for v in i.atoms)
 
@@ -40,7 +40,7 @@ class Access:
         """True if every index is an affine form."""
         return None not in self.indices
 
-    def stride(self, variable: e.Var) -> int | None:
+    def stride(self, variable: Var) -> int | None:
         """Elements between the reads of neighbouring ``variable``; None where nobody knows."""
         step, width = 0, 1
         for index, extent in zip(reversed(self.indices), reversed(self.tensor.shape)):
@@ -55,34 +55,34 @@ def accesses(op: ComputeOp) -> tuple[Access, ...]:
     """Every different read of an operation, in the order of its first use."""
     found: dict[tuple, Access] = {}
     for n in nodes(op.body):
-        if type(n) is e.ProducerLoad:
+        if type(n) is ProducerLoad:
             access = Access(n.producer, tuple(affine(i) for i in n.indices))
             key = access if access.is_affine else (access.tensor, id(n))
             found.setdefault((key,), access)
     return tuple(found.values())
 
 
-def affine(n: e.PrimExpr) -> Affine | None:
+def affine(n: PrimExpr) -> Affine | None:
     """An index as an affine form of the variables in it; None if it is not one."""
-    if isinstance(n, e.Var):
+    if isinstance(n, Var):
         return Affine.atom(n, n)
-    if isinstance(n, e.IntImm):
+    if isinstance(n, IntImm):
         return Affine.constant(n.value)
-    if isinstance(n, e.Cast):
+    if isinstance(n, Cast):
         return affine(n.value)
-    if not isinstance(n, e.Add | e.Sub | e.Mul):
+    if not isinstance(n, Add | Sub | Mul):
         return None
     a, b = affine(n.a), affine(n.b)
     if a is None or b is None:
         return None
-    if not isinstance(n, e.Mul):
-        return a.plus(b, 1 if isinstance(n, e.Add) else -1)
+    if not isinstance(n, Mul):
+        return a.plus(b, 1 if isinstance(n, Add) else -1)
     if a.terms and b.terms:
         return None
     return a.scaled(b.const) if b.is_const else b.scaled(a.const)
 
 
-def composed(index: Affine | None, values: Mapping[e.Var, Affine | None]) -> Affine | None:
+def composed(index: Affine | None, values: Mapping[Var, Affine | None]) -> Affine | None:
     """An index with forms put in for its variables; None where one of those is not affine."""
     if index is None:
         return None

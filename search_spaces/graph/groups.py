@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.access import Access, composed
 from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Group, Node
 
@@ -112,7 +112,7 @@ def elementwise_behind(producer: Node, reader: Node, ones: bool = False) -> bool
     if reader.extents != producer.extents or reader.op.num_outputs > 1:
         return False
 
-    def is_own(index: Affine | None, axis: e.IterVar, extent: int) -> bool:
+    def is_own(index: Affine | None, axis: IterVar, extent: int) -> bool:
         if index is None:
             return False
         return index.variable is axis.var or (ones and extent == 1 and index == Affine.constant(0))

@@ -19,7 +19,19 @@ import numpy as np
 
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    Call,
+    CommReducer,
+    FloatImm,
+    IntImm,
+    Let,
+    Mul,
+    PrimExpr,
+    ProducerLoad,
+    Reduce,
+    StringImm,
+    Var,
+)
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.access import accesses
@@ -101,37 +113,37 @@ class _Writer:
         for body in op.body:
             self.line("body", self._expression(body, known, known_nodes))
 
-    def _expression(self, root: e.PrimExpr, known: dict, done: dict[int, str]) -> str:
+    def _expression(self, root: PrimExpr, known: dict, done: dict[int, str]) -> str:
         """A name for an expression; each node is written once."""
         for n in nodes((root,)):
-            if id(n) in done or type(n) is e.IntImm:
+            if id(n) in done or type(n) is IntImm:
                 continue
             done[id(n)] = self._node(n, known, done)
         return self._part(root, None, done)
 
-    def _node(self, n: e.PrimExpr, known: dict, done: dict[int, str]) -> str:
-        if isinstance(n, e.Var):
+    def _node(self, n: PrimExpr, known: dict, done: dict[int, str]) -> str:
+        if isinstance(n, Var):
             return known[n]
-        if isinstance(n, e.FloatImm):
+        if isinstance(n, FloatImm):
             return f"{n.dtype} {self._float(n.value)}"
-        if isinstance(n, e.StringImm):
+        if isinstance(n, StringImm):
             return repr(n.value)
         parts = [self._part(p, n, done) for p in n.parts]
         words: list[object] = [type(n).__name__, n.dtype]
-        if isinstance(n, e.ProducerLoad):
+        if isinstance(n, ProducerLoad):
             words.append(f"{self.place[n.producer.op]}.{n.producer.value_index}")
-        elif isinstance(n, e.Call):
+        elif isinstance(n, Call):
             words.append(str(n.op))
-        elif isinstance(n, e.Let):
+        elif isinstance(n, Let):
             words.append(known.setdefault(n.var, f"let{len(known)}"))
-        elif isinstance(n, e.Reduce):
+        elif isinstance(n, Reduce):
             words += [n.value_index, len(n.source), self._combiner(n.combiner, done)]
             words += [known[a.var] for a in n.axis]
         name = f"%{len(self.lines)}"
         self.line(name, *words, *parts)
         return name
 
-    def _combiner(self, c: e.CommReducer, done: dict[int, str]) -> str:
+    def _combiner(self, c: CommReducer, done: dict[int, str]) -> str:
         if id(c) in done:
             return done[id(c)]
         inside = {v: f"v{k}" for k, v in enumerate((*c.lhs, *c.rhs))}
@@ -141,9 +153,9 @@ class _Writer:
         self.line(name, "combine", *(v.dtype for v in c.lhs), *parts)
         return name
 
-    def _part(self, n: e.PrimExpr, parent: e.PrimExpr | None, done: dict[int, str]) -> str:
-        if isinstance(n, e.IntImm):
-            return f"{n.dtype} {self._integer(n.value, isinstance(parent, e.Mul))}"
+    def _part(self, n: PrimExpr, parent: PrimExpr | None, done: dict[int, str]) -> str:
+        if isinstance(n, IntImm):
+            return f"{n.dtype} {self._integer(n.value, isinstance(parent, Mul))}"
         return done[id(n)]
 
     def _integer(self, value: int, is_factor: bool) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from whet.compiler.te.lang.tensor import ComputeOp
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import ProducerLoad
 from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Node
@@ -95,7 +95,7 @@ def _keep_small(plain: Sequence[Node], roles: list[str]) -> None:
         if not isinstance(node.op, ComputeOp):
             continue
         own = nodes(node.op.body)
-        reads = (n.producer.op for n in own if type(n) is e.ProducerLoad)
+        reads = (n.producer.op for n in own if type(n) is ProducerLoad)
         inlined = [inlined_at[op] for op in reads if op in inlined_at]
         total = len(own) + sum(size[k] for k in inlined)
         if total > _LARGEST:

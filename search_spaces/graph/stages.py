@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from whet.compiler.target import Target
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call, IntImm, IterVar, Select, Var
 from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.access import Access, accesses
 from whet.search_spaces.graph.cost import cost_of
@@ -100,11 +100,11 @@ class Node:
     def is_guarded(self) -> bool:
         """True if it chooses by a condition what to read: padding, concatenation."""
         return isinstance(self.op, ComputeOp) and any(
-            type(n) is e.Select or (type(n) is e.Call and n.op == "if_then_else")
+            type(n) is Select or (type(n) is Call and n.op == "if_then_else")
             for n in nodes(self.op.body)
         )
 
-    def axis_of(self, variable: e.Var) -> int | None:
+    def axis_of(self, variable: Var) -> int | None:
         """The place of a variable among the data axes; None if it is none of them."""
         return next((k for k, a in enumerate(self.op.axis) if a.var is variable), None)
 
@@ -243,13 +243,13 @@ def unique(names: Sequence[str], form: str, first: int) -> tuple[str, ...]:
     return tuple(out)
 
 
-def int_extent(axis: e.IterVar) -> int:
+def int_extent(axis: IterVar) -> int:
     """The extent of an axis as an int, which pins a traced one."""
     assert axis.dom is not None
     return int(axis.dom.extent)
 
 
-def extent_of(axis: e.IterVar) -> int:
+def extent_of(axis: IterVar) -> int:
     """The extent of an operation's own axis."""
-    assert axis.dom is not None and isinstance(axis.dom.extent, e.IntImm)
+    assert axis.dom is not None and isinstance(axis.dom.extent, IntImm)
     return axis.dom.extent.value  # int() would pin a traced one

@@ -15,7 +15,42 @@ from whet.compiler.errors import SpaceError, WhetError
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    COMM_REDUCE,
+    DATA_PAR,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Call,
+    Cast,
+    CommReducer,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    ProducerLoad,
+    Range,
+    Reduce,
+    Select,
+    SizeVar,
+    Sub,
+    Var,
+)
 from whet.search_spaces.graph.identity import identity_of
 
 # Calls that compute a value of their arguments and nothing else; code elsewhere is never named.
@@ -102,11 +137,11 @@ class _Writer:
         self.at: dict[int, int] = {}  # id(node or reducer or axis) -> its place in nodes
         self.kept: list[Any] = []  # so that an id stays one node's
 
-    def axis(self, a: e.IterVar) -> list[Any]:
+    def axis(self, a: IterVar) -> list[Any]:
         assert a.dom is not None
         return [self.expression(a.var), int(a.dom.min), int(a.dom.extent)]
 
-    def expression(self, root: e.PrimExpr) -> int:
+    def expression(self, root: PrimExpr) -> int:
         waiting = [root]
         while waiting:
             n = waiting[-1]
@@ -121,11 +156,11 @@ class _Writer:
                 self._add(n, self._row(n))
         return self.at[id(root)]
 
-    def _needs(self, n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
-        if type(n) is e.Reduce:
+    def _needs(self, n: PrimExpr) -> tuple[PrimExpr, ...]:
+        if type(n) is Reduce:
             c = n.combiner
             return (*n.parts, *c.lhs, *c.rhs, *c.result, *c.identity)
-        if type(n) is e.Let:
+        if type(n) is Let:
             return (n.var, n.value, n.body)
         return n.parts
 
@@ -140,7 +175,7 @@ class _Writer:
     def places(self, many: Sequence[Any]) -> list[int]:
         return [self.at[id(n)] for n in many]
 
-    def reducer(self, c: e.CommReducer) -> int:
+    def reducer(self, c: CommReducer) -> int:
         return self.at[id(c)] if id(c) in self.at else self._add(c, self._row(c))
 
     def _row(self, n: Any) -> list[Any]:
@@ -157,18 +192,18 @@ class _Reader:
     def __init__(self, ops: list[Operation]) -> None:
         self.ops = ops
         self.made: list[Any] = []
-        self.axes: dict[int, e.IterVar] = {}
+        self.axes: dict[int, IterVar] = {}
 
     def operation(self, data: dict[str, Any]) -> Operation:
         if "input" in data:
-            shape = tuple(e.IntImm("int32", _int(d, least=0)) for d in data["shape"])
+            shape = tuple(IntImm("int32", _int(d, least=0)) for d in data["shape"])
             span = data.get("range")
             limits = None if span is None else (float(span[0]), float(span[1]))
             return PlaceholderOp(_str(data["input"]), shape, dt.check(data["dtype"]), "", limits)
         rows = data["nodes"]
         if len(rows) > _MOST:
             raise ValueError(f"{len(rows)} nodes")
-        own = {"axis": e.DATA_PAR, "reduce": e.COMM_REDUCE}
+        own = {"axis": DATA_PAR, "reduce": COMM_REDUCE}
         wanted = {_int(row[0]): (row, kind) for name, kind in own.items() for row in data[name]}
         for k, row in enumerate(rows):
             self.made.append(self._node(row))
@@ -180,27 +215,27 @@ class _Reader:
             raise ValueError("a computation without a body")
         return ComputeOp(_str(data["compute"]), axis, reduce_axis, body, _str(data["tag"]))
 
-    def _axis(self, row: list[Any], kind: int) -> e.IterVar:
+    def _axis(self, row: list[Any], kind: int) -> IterVar:
         var = self.var(row[0])
         least, extent = _int(row[1]), _int(row[2], least=0)
-        bounds = (e.IntImm(var.dtype, least), e.IntImm(var.dtype, extent))
-        return e.IterVar(e.Range.from_min_extent(*bounds), var, kind)
+        bounds = (IntImm(var.dtype, least), IntImm(var.dtype, extent))
+        return IterVar(Range.from_min_extent(*bounds), var, kind)
 
-    def expr(self, k: Any) -> e.PrimExpr:
+    def expr(self, k: Any) -> PrimExpr:
         node = self.made[_int(k, least=0)]
-        if not isinstance(node, e.PrimExpr):
+        if not isinstance(node, PrimExpr):
             raise TypeError(f"node {k} is no expression")
         return node
 
-    def var(self, k: Any) -> e.Var:
+    def var(self, k: Any) -> Var:
         node = self.expr(k)
-        if not isinstance(node, e.Var):
+        if not isinstance(node, Var):
             raise TypeError(f"node {k} is no variable")
         return node
 
-    def reducer(self, k: Any) -> e.CommReducer:
+    def reducer(self, k: Any) -> CommReducer:
         node = self.made[_int(k, least=0)]
-        if not isinstance(node, e.CommReducer):
+        if not isinstance(node, CommReducer):
             raise TypeError("a reduction without a reducer")
         return node
 
@@ -249,30 +284,30 @@ _TENSOR = _Field(
 )
 
 _BINARY = (
-    *(e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max),
-    *(e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or),
+    *(Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max),
+    *(EQ, NE, LT, LE, GT, GE, And, Or),
 )
 # The word that a row begins with -> the node, and its fields in the order of the row.
 _KINDS: dict[str, tuple[Callable[..., Any], dict[str, _Field]]] = {
     "Combine": (
-        e.CommReducer,
+        CommReducer,
         {"name": _TEXT, "lhs": _VARS, "rhs": _VARS, "result": _EXPRS, "identity": _EXPRS},
     ),
     **{
         word: (kind, {"dtype": _DTYPE, **fields})
         for word, kind, fields in (
-            ("Var", e.Var, {"name": _TEXT}),
-            ("IntImm", e.IntImm, {"value": _INT}),
-            ("FloatImm", e.FloatImm, {"value": _FLOAT}),
-            ("Cast", e.Cast, {"value": _EXPR}),
-            ("Not", e.Not, {"a": _EXPR}),
-            ("Select", e.Select, dict.fromkeys(("condition", "true_value", "false_value"), _EXPR)),
-            ("Let", e.Let, {"var": _VAR, "value": _EXPR, "body": _EXPR}),
-            ("Read", e.ProducerLoad, {"producer": _TENSOR, "indices": _EXPRS}),
-            ("Call", e.Call, {"op": _TEXT, "args": _EXPRS}),
+            ("Var", Var, {"name": _TEXT}),
+            ("IntImm", IntImm, {"value": _INT}),
+            ("FloatImm", FloatImm, {"value": _FLOAT}),
+            ("Cast", Cast, {"value": _EXPR}),
+            ("Not", Not, {"a": _EXPR}),
+            ("Select", Select, dict.fromkeys(("condition", "true_value", "false_value"), _EXPR)),
+            ("Let", Let, {"var": _VAR, "value": _EXPR, "body": _EXPR}),
+            ("Read", ProducerLoad, {"producer": _TENSOR, "indices": _EXPRS}),
+            ("Call", Call, {"op": _TEXT, "args": _EXPRS}),
             (
                 "Reduce",
-                e.Reduce,
+                Reduce,
                 {
                     "combiner": _REDUCER, "source": _EXPRS, "axis": _AXES, "condition": _EXPR,
                     "value_index": _INDEX, "init": _EXPRS,
@@ -282,7 +317,7 @@ _KINDS: dict[str, tuple[Callable[..., Any], dict[str, _Field]]] = {
         )
     },
 }  # fmt: skip
-_WORDS: dict[Any, str] = {e.SizeVar: "Var", **{kind: word for word, (kind, _) in _KINDS.items()}}
+_WORDS: dict[Any, str] = {SizeVar: "Var", **{kind: word for word, (kind, _) in _KINDS.items()}}
 
 
 def _int(value: Any, least: int = -(2**63)) -> int:

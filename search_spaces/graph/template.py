@@ -8,7 +8,7 @@ from typing import Any
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
 from whet.compiler.te.schedule import Schedule, create_schedule
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import ProducerLoad
 from whet.compiler.tir.visit.rewrite import Rewriter
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.rule import Rule
@@ -73,10 +73,10 @@ def _reading_now(op: Operation, ops: dict[Operation, Operation]) -> Operation:
         assert isinstance(op, ExternOp)
         return replace(op, inputs=tuple(_now(t, ops) for t in op.inputs))
 
-    def redirect(n: e.ProducerLoad) -> Any:
+    def redirect(n: ProducerLoad) -> Any:
         n = rewrite.children(n)
-        return e.ProducerLoad(_now(n.producer, ops), n.indices, n.dtype)
+        return ProducerLoad(_now(n.producer, ops), n.indices, n.dtype)
 
-    rewrite = Rewriter({e.ProducerLoad: redirect}, once=True)
+    rewrite = Rewriter({ProducerLoad: redirect}, once=True)
     body = tuple(rewrite(b) for b in op.body)
     return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, op.attrs)

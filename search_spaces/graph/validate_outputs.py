@@ -9,7 +9,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IntImm
 from whet.search_spaces.graph.family import derived
 from whet.search_spaces.template import Template
 from whet.search_spaces.values import Workload
@@ -91,7 +91,7 @@ def _check_extents(op: Operation) -> None:
         domains = [a.dom for a in op.reduce_axis if a.dom is not None]
         shapes += [x for dom in domains for x in (dom.min, dom.extent)]
     for d in shapes:
-        if not isinstance(d, e.IntImm):
+        if not isinstance(d, IntImm):
             raise ArgumentError(
                 f"create_task(outputs=...): {op.name}",
                 f"the extent {d} is a symbol: how to tile a loop depends on how long it is",

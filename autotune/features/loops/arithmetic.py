@@ -5,7 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    COMPARISONS,
+    Add,
+    And,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    ProducerLoad,
+    Reduce,
+    Select,
+    Sub,
+)
 from whet.compiler.tir.ops.table import operation
 
 KINDS = ("fma", "add", "mul", "div", "special", "select", "branch", "integer")
@@ -15,12 +35,12 @@ indices."""
 
 _FMA, _ADD, _MUL, _DIV, _SPECIAL, _SELECT, _BRANCH, _INTEGER = range(len(KINDS))
 _KIND_OF = {
-    e.Add: _ADD, e.Sub: _ADD, e.Mul: _MUL, e.Div: _DIV,
-    **dict.fromkeys((e.Min, e.Max, *e.COMPARISONS, e.And, e.Or, e.Not, e.Select), _SELECT),
+    Add: _ADD, Sub: _ADD, Mul: _MUL, Div: _DIV,
+    **dict.fromkeys((Min, Max, *COMPARISONS, And, Or, Not, Select), _SELECT),
 }  # fmt: skip
 
 
-def count(bodies: Sequence[e.PrimExpr]) -> list[int]:
+def count(bodies: Sequence[PrimExpr]) -> list[int]:
     """The number of operations of each of :data:`KINDS` in one step of the nest.
 
     A part that occurs twice is computed once. Indices of reads cost no arithmetic of their own:
@@ -29,7 +49,7 @@ def count(bodies: Sequence[e.PrimExpr]) -> list[int]:
     total = [0] * len(KINDS)
     seen: set[int] = set()
     for body in bodies:
-        if not isinstance(body, e.Reduce):
+        if not isinstance(body, Reduce):
             _count(body, total, seen)
             continue
         if id(body.combiner) in seen:  # the other outputs of a reducer of tuples
@@ -37,32 +57,32 @@ def count(bodies: Sequence[e.PrimExpr]) -> list[int]:
         seen.add(id(body.combiner))
         for x in (*body.source, *body.combiner.result):
             _count(x, total, seen)
-        if not isinstance(body.condition, e.IntImm):
+        if not isinstance(body.condition, IntImm):
             total[_BRANCH] += 1
             _count(body.condition, total, seen, guard=True)
-        if type(body.combiner.result[0]) is e.Add and type(body.source[0]) is e.Mul:
+        if type(body.combiner.result[0]) is Add and type(body.source[0]) is Mul:
             total[_FMA] += 1
             total[_ADD] -= 1
             total[_MUL] -= 1
     return total
 
 
-def _count(root: e.PrimExpr, total: list[int], seen: set[int], guard: bool = False) -> None:
+def _count(root: PrimExpr, total: list[int], seen: set[int], guard: bool = False) -> None:
     stack = [(root, guard)]
     while stack:
         n, inside = stack.pop()
         kind = type(n)
-        if id(n) in seen or kind is e.ProducerLoad:
+        if id(n) in seen or kind is ProducerLoad:
             continue
         seen.add(id(n))
-        if kind is e.Call and n.op == "if_then_else":  # type: ignore[attr-defined]
+        if kind is Call and n.op == "if_then_else":  # type: ignore[attr-defined]
             condition, a, b = n.args  # type: ignore[attr-defined]
             stack += [(condition, True), (a, inside), (b, inside)]
             continue
         place = _KIND_OF.get(kind)
-        if kind is e.Call:
+        if kind is Call:
             place = _ADD if operation(n.op).simple else _SPECIAL  # type: ignore[attr-defined]
-        elif kind in (e.FloorDiv, e.FloorMod, e.Mod):
+        elif kind in (FloorDiv, FloorMod, Mod):
             place = _INTEGER
         if place is not None:
             if inside:

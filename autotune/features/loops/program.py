@@ -18,7 +18,7 @@ from whet.compiler.te.bounds.threads import ancestors, scope_of
 from whet.compiler.te.lang.relations import AT
 from whet.compiler.te.stage import Stage
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IntImm, Reduce
 from whet.compiler.tir.tracing.traced import Tape
 
 INPUT, OUTPUT, WHOLE, PART = range(4)
@@ -195,7 +195,7 @@ class _Rows:
             itemsize=max(dt.bits(dtype) // 8, 1) * len(nest.bodies),
             kept=self._role(nest.stage),
             guarded=any(
-                isinstance(x, e.Reduce) and not isinstance(x.condition, e.IntImm)
+                isinstance(x, Reduce) and not isinstance(x.condition, IntImm)
                 for x in nest.bodies
             ),
         ))  # fmt: skip

@@ -20,7 +20,22 @@ from whet.autotune.features.loops.forms import (
     same,
     same_form,
 )
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    Add,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+)
 from whet.compiler.tir.tracing.traced import least, most
 
 ASSUMED = 64
@@ -29,7 +44,7 @@ ASSUMED = 64
 
 def constant(n: Any, otherwise: int = ASSUMED) -> Size:
     """The number that an expression is; a nominal one where it is known only at run time."""
-    return n.value if isinstance(n, e.IntImm) else otherwise
+    return n.value if isinstance(n, IntImm) else otherwise
 
 
 class TracedSizes:
@@ -43,7 +58,7 @@ class TracedSizes:
     """
 
     def __init__(self) -> None:
-        self.loops: dict[e.IterVar, Loop] = {}
+        self.loops: dict[IterVar, Loop] = {}
         self._divisions: list[Division] = []
 
     def size(self, n: Any) -> Size:
@@ -75,7 +90,7 @@ class TracedSizes:
         return True
 
     def extremes(
-        self, index: e.PrimExpr, values: dict[e.Var, Form], inner: Sequence[e.IterVar]
+        self, index: PrimExpr, values: dict[Var, Form], inner: Sequence[IterVar]
     ) -> tuple[Form | None, Form | None]:
         """The least and the greatest value of an index over some loops."""
         form, loops = self.of(index, values), {self.loops[leaf] for leaf in inner}
@@ -86,33 +101,33 @@ class TracedSizes:
         distance = difference(high, low)
         return None if distance is None or not distance + 1 < whole else distance + 1
 
-    def of(self, n: e.PrimExpr, env: dict[e.Var, Form]) -> Form:
+    def of(self, n: PrimExpr, env: dict[Var, Form]) -> Form:
         """The form of an expression over variables whose forms are known."""
         kind = type(n)
-        if kind is e.IntImm:
+        if kind is IntImm:
             return Form({}, n.value)  # type: ignore[attr-defined]
-        if isinstance(n, e.Var):
+        if isinstance(n, Var):
             return env.get(n, ZERO)
-        if kind is e.Cast:
+        if kind is Cast:
             return self.of(n.value, env)  # type: ignore[attr-defined]
         if kind not in _KNOWN:
             return self._unknown((n,), env)
         a, b = self.of(n.a, env), self.of(n.b, env)  # type: ignore[attr-defined]
-        if kind is e.Add:
+        if kind is Add:
             return a.plus(b)
-        if kind is e.Sub:
+        if kind is Sub:
             return a.plus(b, -1)
-        if kind in (e.Min, e.Max):
+        if kind in (Min, Max):
             inner = a if a.terms else b
             return Form({Clamped(inner): 1}) if inner.terms else inner
-        if kind is e.Mul:
+        if kind is Mul:
             if not b.terms:
                 return a.scaled(b.const)
             return b.scaled(a.const) if not a.terms else self._unknown((n,), env)
         if b.terms:
             return self._unknown((n,), env)
         quotient, remainder = self.divided(a, b.const)
-        return quotient if kind in (e.FloorDiv, e.Div) else remainder
+        return quotient if kind in (FloorDiv, Div) else remainder
 
     def divided(self, form: Form, by: Size) -> tuple[Form, Form]:
         """``form // by`` and ``form % by``."""
@@ -142,7 +157,7 @@ class TracedSizes:
         self._divisions.append(Division(rest, by))
         return self._divisions[-1]
 
-    def _unknown(self, parts: Iterable[Any], env: dict[e.Var, Form]) -> Form:
+    def _unknown(self, parts: Iterable[Any], env: dict[Var, Form]) -> Form:
         loops: set[Loop] = set()
         seen: set[int] = set()
         stack = list(parts)
@@ -151,7 +166,7 @@ class TracedSizes:
             if id(n) in seen:
                 continue
             seen.add(id(n))
-            if isinstance(n, e.Var):
+            if isinstance(n, Var):
                 loops |= env.get(n, ZERO).loops()
             else:
                 stack.extend(n.parts)
@@ -188,5 +203,5 @@ class TracedSizes:
 
 
 _KNOWN = {
-    e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max,
+    Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max,
 }  # fmt: skip

@@ -23,7 +23,7 @@ from whet.compiler.codegen.outside import (
 )
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import BufferView, Call, PrimExpr, StringImm, Var
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.c.kernel import CKernel
@@ -47,7 +47,7 @@ int32_t whet_call_packed(const char *name, const whet_value *args, const int32_t
 _ATOM, _UNARY, _EQUAL = 15, 14, 9
 
 
-def call_out(k: CKernel, n: e.Call, used: bool = True) -> Text | None:
+def call_out(k: CKernel, n: Call, used: bool = True) -> Text | None:
     """A call that leaves the generated code; None for another one."""
     if n.op in entry.CALLS:
         return entry.CALLS[n.op](k, n)
@@ -59,7 +59,7 @@ def call_out(k: CKernel, n: e.Call, used: bool = True) -> Text | None:
     return _extern(k, n) if n.op in EXTERNS else None
 
 
-def _packed(k: CKernel, n: e.Call, used: bool) -> Text:
+def _packed(k: CKernel, n: Call, used: bool) -> Text:
     name, args = callee(n)
     k.declared[TENSOR] = k.declared[_VALUE] = None
     values, codes = k.names.fresh("args"), k.names.fresh("codes")
@@ -90,7 +90,7 @@ def _returned(k: CKernel, dtype: str, result: str) -> Text:
     return f"({k.d.value_type(dtype)}){result}.{member}", _UNARY
 
 
-def _marshalled(k: CKernel, a: e.PrimExpr, code: int) -> tuple[str, str]:
+def _marshalled(k: CKernel, a: PrimExpr, code: int) -> tuple[str, str]:
     """The member of an argument's slot, and what is stored there."""
     if code in _POINTERS:
         return "pointer", _POINTERS[code](k, a)
@@ -99,7 +99,7 @@ def _marshalled(k: CKernel, a: e.PrimExpr, code: int) -> tuple[str, str]:
     return "number", f"(int64_t){k.value(a, _UNARY)}"
 
 
-def _tensor(k: CKernel, view: e.BufferView) -> str:
+def _tensor(k: CKernel, view: BufferView) -> str:
     """A DLTensor in a variable; its name."""
     name = k.names.fresh(f"{identifier(view.buffer.name)}_array")
     tables = []
@@ -116,9 +116,9 @@ def _tensor(k: CKernel, view: e.BufferView) -> str:
     return name
 
 
-def _handle(k: CKernel, a: e.PrimExpr) -> str:
+def _handle(k: CKernel, a: PrimExpr) -> str:
     """A pointer: an address, or the start of a buffer's memory."""
-    if not isinstance(a, e.Var) or a in k.values:
+    if not isinstance(a, Var) or a in k.values:
         return k.value(a)
     return f"(void *){k.pointer(memory_of(a, ((b, b) for b in k.memory)))}"
 
@@ -131,7 +131,7 @@ _POINTERS: dict[int, Callable[[CKernel, Any], str]] = {
 """Code of an argument -> what writes the pointer to it."""
 
 
-def _extern(k: CKernel, n: e.Call) -> Text:
+def _extern(k: CKernel, n: Call) -> Text:
     name, args = callee(n)
     if name != identifier(name):
         raise CodegenError(f"call_extern({name!r})", "this is no name of a C function")
@@ -162,11 +162,11 @@ def _declared(k: CKernel, name: str, result: str, kinds: list[str]) -> str:
     return inside
 
 
-def _c_argument(k: CKernel, a: e.PrimExpr) -> tuple[str, str]:
+def _c_argument(k: CKernel, a: PrimExpr) -> tuple[str, str]:
     """An argument of a C function: type and value."""
-    if isinstance(a, e.StringImm):
+    if isinstance(a, StringImm):
         return "const char *", c_string(a.value)
-    if isinstance(a, e.BufferView):
+    if isinstance(a, BufferView):
         return "void *", f"(void *)({k.pointer(a.buffer)} + {k.index(a.offset, 13)})"
     if a.dtype == "handle":
         return "void *", _handle(k, a)

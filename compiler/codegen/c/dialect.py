@@ -15,7 +15,7 @@ from whet.compiler.codegen.c.mathematics import LIBRARY
 from whet.compiler.codegen.constants import rounded
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.stmt import PARALLEL, THREAD_BINDING, For
 
 
 class Dialect:
@@ -81,9 +81,9 @@ class Dialect:
         """The type in which integers of ``dtype`` are added: unsigned, and no shorter than int."""
         return self.memory["uint64" if dt.bits(dtype) == 64 else "uint32"]
 
-    def before_loop(self, n: s.For) -> list[str]:
+    def before_loop(self, n: For) -> list[str]:
         """The lines before a loop."""
-        if n.kind in (s.PARALLEL, s.THREAD_BINDING):
+        if n.kind in (PARALLEL, THREAD_BINDING):
             return [f"/* {n.thread or n.kind}: the steps run one after the other here */"]
         return []
 

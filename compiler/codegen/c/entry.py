@@ -10,7 +10,7 @@ from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.c.names import is_kept
 from whet.compiler.codegen.c.precedence import ATOM, CHOICE, EQUAL, UNARY, Text
 from whet.compiler.codegen.symbols import entry_symbol
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call, IntImm
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.c.kernel import CKernel
@@ -34,7 +34,7 @@ _PROPERTIES: dict[str, Text] = {
 }
 
 
-def _argument(k: CKernel, n: e.Call) -> Text:
+def _argument(k: CKernel, n: Call) -> Text:
     """A property of an argument of the entry."""
     i, what, d = (a.value for a in n.args[:3])  # type: ignore[attr-defined]
     if what == "value":
@@ -47,18 +47,18 @@ def _argument(k: CKernel, n: e.Call) -> Text:
     return text.format(i=i, d=d), binds
 
 
-def _return_code(k: CKernel, n: e.Call) -> Text:
+def _return_code(k: CKernel, n: Call) -> Text:
     code = n.args[0]
-    k.line(f"return {f'0x{code.value:x}' if isinstance(code, e.IntImm) else k.value(code)};")
+    k.line(f"return {f'0x{code.value:x}' if isinstance(code, IntImm) else k.value(code)};")
     return "", ATOM
 
 
-def _call_kernel(k: CKernel, n: e.Call) -> Text:
+def _call_kernel(k: CKernel, n: Call) -> Text:
     name, *args = n.args
     return f"{name.value}__raw({', '.join(map(k.value, args))})", ATOM  # type: ignore[attr-defined]
 
 
-CALLS: dict[str, Callable[[CKernel, e.Call], Text]] = {
+CALLS: dict[str, Callable[[CKernel, Call], Text]] = {
     entry.ARGUMENT: _argument,
     entry.RETURN: _return_code,
     entry.CALL_KERNEL: _call_kernel,

@@ -36,10 +36,43 @@ from whet.compiler.codegen.constants import constant
 from whet.compiler.codegen.outside import no_value
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    CmpOp,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Select,
+    Shuffle,
+    SizeVar,
+    Sub,
+    Var,
+)
 from whet.compiler.tir.visit.rewrite import nodes_of
 
-_LEVEL = {e.Add: ADD, e.Sub: ADD, e.Mul: MUL, e.Div: MUL}
+_LEVEL = {Add: ADD, Sub: ADD, Mul: MUL, Div: MUL}
 
 
 class Expressions:
@@ -54,7 +87,7 @@ class Expressions:
         rules: class of a node -> its text.
     """
 
-    def __init__(self, scope: Scope, intrinsic: Callable[[e.Call], Text | None]) -> None:
+    def __init__(self, scope: Scope, intrinsic: Callable[[Call], Text | None]) -> None:
         self.scope = scope
         self.d, self.use, self.names, self.line = scope.d, scope.use, scope.names, scope.line
         self.values = scope.values
@@ -62,38 +95,38 @@ class Expressions:
         self.indices = Indices(scope, self.text)
         self.index, self.is_index = self.indices.index, self.indices.is_index
         self.rules: dict[type, Callable[[Any], Text]] = {
-            e.IntImm: lambda n: signed_text(self.d.integer(n.value, n.dtype)),
-            e.FloatImm: lambda n: signed_text(self.d.floating(n.value, n.dtype)),
-            e.Var: self._var,
-            e.SizeVar: self._var,
-            e.Cast: self._cast,
-            **dict.fromkeys((e.Add, e.Sub, e.Mul), self._arithmetic),
-            **dict.fromkeys((e.Div, e.Mod, e.FloorDiv, e.FloorMod), self._division),
-            **dict.fromkeys((e.Min, e.Max), self._minmax),
-            **dict.fromkeys((e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE), self._compare),
-            e.And: lambda n: self._logic(n, "&&", AND),
-            e.Or: lambda n: self._logic(n, "||", OR),
-            e.Not: lambda n: ("!" + self.value(n.a, UNARY), UNARY),
-            e.Select: lambda n: self._choice(n.condition, n.true_value, n.false_value),
-            e.BufferLoad: self.load,
-            e.Broadcast: lambda n: self.text(n.value),
-            e.Let: self._let,
-            e.Shuffle: self._shuffle,
-            e.Call: self._call,
+            IntImm: lambda n: signed_text(self.d.integer(n.value, n.dtype)),
+            FloatImm: lambda n: signed_text(self.d.floating(n.value, n.dtype)),
+            Var: self._var,
+            SizeVar: self._var,
+            Cast: self._cast,
+            **dict.fromkeys((Add, Sub, Mul), self._arithmetic),
+            **dict.fromkeys((Div, Mod, FloorDiv, FloorMod), self._division),
+            **dict.fromkeys((Min, Max), self._minmax),
+            **dict.fromkeys((EQ, NE, LT, LE, GT, GE), self._compare),
+            And: lambda n: self._logic(n, "&&", AND),
+            Or: lambda n: self._logic(n, "||", OR),
+            Not: lambda n: ("!" + self.value(n.a, UNARY), UNARY),
+            Select: lambda n: self._choice(n.condition, n.true_value, n.false_value),
+            BufferLoad: self.load,
+            Broadcast: lambda n: self.text(n.value),
+            Let: self._let,
+            Shuffle: self._shuffle,
+            Call: self._call,
         }
 
     # entry points
 
-    def value(self, n: e.PrimExpr, outer: int = 0) -> str:
+    def value(self, n: PrimExpr, outer: int = 0) -> str:
         """The value of an expression (of a vector: its lane); it binds at least like ``outer``."""
         return paren(self.text(n), outer)
 
-    def begin(self, n: e.PrimExpr) -> None:
+    def begin(self, n: PrimExpr) -> None:
         """Prepare for an expression: find what it shares, if it is large enough to matter."""
         self.scope.memo.clear()
         self.scope.shared = shared_nodes(n)
 
-    def text(self, n: e.PrimExpr) -> Text:
+    def text(self, n: PrimExpr) -> Text:
         """The value of an expression, with its precedence."""
         held = self.scope.held.get(id(n))
         if held is not None and isinstance(self.scope.lane, int):
@@ -120,13 +153,13 @@ class Expressions:
 
     # variables, loads, names
 
-    def _var(self, n: e.Var) -> Text:
+    def _var(self, n: Var) -> Text:
         if n not in self.values:
             raise no_value(n)
         text = self.values[n]
         return (f"{text}[{self.scope.lane}]" if dt.lanes(n.dtype) > 1 else text), ATOM
 
-    def load(self, n: e.BufferLoad) -> Text:
+    def load(self, n: BufferLoad) -> Text:
         """An element of memory; 0 where a mask does not hold."""
         element = self.indices.element(n.buffer, n.indices)
         text = self.d.load(element, n.buffer.dtype, self.use), ATOM
@@ -134,15 +167,15 @@ class Expressions:
             text = f"{text[0]} != 0", EQUAL
         if n.mask is None:
             return text
-        zero = e.FloatImm if dt.is_float(n.dtype) else e.IntImm
+        zero = FloatImm if dt.is_float(n.dtype) else IntImm
         none = self.value(zero(dt.element(n.dtype), 0))
         return f"{self.value(n.mask, OR)} ? {paren(text, OR)} : {none}", CHOICE
 
-    def _let(self, n: e.Let) -> Text:
+    def _let(self, n: Let) -> Text:
         self.bind(n.var, n.value)
         return self.text(n.body)
 
-    def bind(self, var: e.Var, value: e.PrimExpr) -> None:
+    def bind(self, var: Var, value: PrimExpr) -> None:
         """Give a variable a value, in a line of its own."""
         lanes = dt.lanes(value.dtype)
         if lanes > 1:
@@ -167,7 +200,7 @@ class Expressions:
         else:
             self.values[var] = name
 
-    def each_lane(self, lanes: int, nodes: list[e.PrimExpr], write: Callable[[], None]) -> None:
+    def each_lane(self, lanes: int, nodes: list[PrimExpr], write: Callable[[], None]) -> None:
         """Call ``write`` for each lane: once inside a loop, or with each number."""
         if lanes <= self.d.expanded_lanes or any(map(_picks, nodes)):
             for k in range(lanes):
@@ -183,7 +216,7 @@ class Expressions:
         self.line("}")
         self.names.release(name)
 
-    def _shuffle(self, n: e.Shuffle) -> Text:
+    def _shuffle(self, n: Shuffle) -> Text:
         lane = self.scope.lane if dt.lanes(n.dtype) > 1 else 0
         assert isinstance(lane, int)
         k = n.indices[lane]
@@ -200,12 +233,12 @@ class Expressions:
 
     # arithmetic
 
-    def _arithmetic(self, n: e.BinaryOp) -> Text:
+    def _arithmetic(self, n: BinaryOp) -> Text:
         name = dt.element(n.dtype)
         if dt.is_float(name):
             return self._float_infix(n)
         if dt.is_bool(name):
-            return f"{self.value(n.a, UNARY)} {'&' if isinstance(n, e.Mul) else '^'} " + self.value(
+            return f"{self.value(n.a, UNARY)} {'&' if isinstance(n, Mul) else '^'} " + self.value(
                 n.b, UNARY
             ), BITS
         text = self._wrapping(n, outermost=True)
@@ -213,90 +246,90 @@ class Expressions:
             return text
         return f"({self.d.value_type(name)}){paren(text, UNARY)}", UNARY
 
-    def _float_infix(self, n: e.BinaryOp) -> Text:
+    def _float_infix(self, n: BinaryOp) -> Text:
         name = dt.element(n.dtype)
         if name in SHORT_FLOATS and not self.d.native_short:
             return self.d.rounded(self.unrounded(n), name, self.use), ATOM
         return self._infix(n)
 
-    def _infix(self, n: e.BinaryOp) -> Text:
+    def _infix(self, n: BinaryOp) -> Text:
         level = _LEVEL[type(n)]
         return f"{self.value(n.a, level)} {n.symbol} {self.value(n.b, level + 1)}", level
 
-    def unrounded(self, n: e.PrimExpr) -> str:
+    def unrounded(self, n: PrimExpr) -> str:
         """The value of a 16-bit float before its last rounding, for what rounds it anyway."""
-        if isinstance(n, (e.Add, e.Sub, e.Mul, e.Div)) and not self.d.native_short:
+        if isinstance(n, (Add, Sub, Mul, Div)) and not self.d.native_short:
             return self._infix(n)[0]
-        if isinstance(n, e.Cast) and dt.element(n.value.dtype) == "float32":
+        if isinstance(n, Cast) and dt.element(n.value.dtype) == "float32":
             return self.value(n.value)
         return self.d.as_float(self.value(n), dt.element(n.dtype))
 
-    def _wrapping(self, n: e.PrimExpr, outermost: bool = False) -> Text:
+    def _wrapping(self, n: PrimExpr, outermost: bool = False) -> Text:
         """Sums and products in unsigned arithmetic, which wraps; other values as operands of it."""
         name = dt.element(n.dtype)
         kind = self.d.unsigned(name)
         named = id(n) in self.scope.shared and not outermost
-        if isinstance(n, (e.Add, e.Sub, e.Mul)) and not named and not self.is_index(n):
+        if isinstance(n, (Add, Sub, Mul)) and not named and not self.is_index(n):
             level = _LEVEL[type(n)]
             a, b = self._wrapping(n.a), self._wrapping(n.b)
             return f"{paren(a, level)} {n.symbol} {paren(b, level + 1)}", level
-        if isinstance(n, e.Broadcast):
+        if isinstance(n, Broadcast):
             return self._wrapping(n.value)
-        if isinstance(n, e.IntImm):
+        if isinstance(n, IntImm):
             return self.d.integer(n.value, "uint64" if dt.bits(name) == 64 else "uint32"), ATOM
         if name in ("uint32", "uint64"):
             return self.text(n)
         return f"({kind}){self.value(n, UNARY)}", UNARY
 
-    def _division(self, n: e.BinaryOp) -> Text:
+    def _division(self, n: BinaryOp) -> Text:
         name = dt.element(n.dtype)
         kind = type(n)
         if dt.is_float(name):
             return self._float_division(n)
-        floor = kind in (e.FloorDiv, e.FloorMod)
+        floor = kind in (FloorDiv, FloorMod)
         number = constant(n.b)
         if number is not None and number > 0 and (not floor or dt.is_uint(name)):
-            symbol = "/" if kind in (e.Div, e.FloorDiv) else "%"
+            symbol = "/" if kind in (Div, FloorDiv) else "%"
             return f"{self.value(n.a, MUL)} {symbol} {self.value(n.b, UNARY)}", MUL
-        op = {e.Div: "div", e.Mod: "mod", e.FloorDiv: "floordiv", e.FloorMod: "floormod"}[kind]
+        op = {Div: "div", Mod: "mod", FloorDiv: "floordiv", FloorMod: "floormod"}[kind]
         return f"{self.use.get(op, name)}({self.value(n.a)}, {self.value(n.b)})", ATOM
 
-    def _float_division(self, n: e.BinaryOp) -> Text:
-        if isinstance(n, e.Div):
+    def _float_division(self, n: BinaryOp) -> Text:
+        if isinstance(n, Div):
             return self._float_infix(n)
-        if isinstance(n, e.Mod):
-            return self._call(e.Call(n.dtype, "fmod", (n.a, n.b)))
-        quotient = e.Call(n.dtype, "floor", (e.Div(n.a, n.b, n.dtype),))
-        if isinstance(n, e.FloorDiv):
+        if isinstance(n, Mod):
+            return self._call(Call(n.dtype, "fmod", (n.a, n.b)))
+        quotient = Call(n.dtype, "floor", (Div(n.a, n.b, n.dtype),))
+        if isinstance(n, FloorDiv):
             return self.text(quotient)
-        return self.text(e.Sub(n.a, e.Mul(quotient, n.b, n.dtype), n.dtype))
+        return self.text(Sub(n.a, Mul(quotient, n.b, n.dtype), n.dtype))
 
-    def _minmax(self, n: e.BinaryOp) -> Text:
-        name = self.use.get("min" if isinstance(n, e.Min) else "max", n.dtype)
+    def _minmax(self, n: BinaryOp) -> Text:
+        name = self.use.get("min" if isinstance(n, Min) else "max", n.dtype)
         return f"{name}({self.value(n.a)}, {self.value(n.b)})", ATOM
 
     # conditions
 
-    def _compare(self, n: e.CmpOp) -> Text:
-        level = EQUAL if isinstance(n, (e.EQ, e.NE)) else LESS
+    def _compare(self, n: CmpOp) -> Text:
+        level = EQUAL if isinstance(n, (EQ, NE)) else LESS
         if self._both_indices(n):
             return f"{self.index(n.a, SHIFT)} {n.symbol} {self.index(n.b, SHIFT)}", level
-        if dt.is_uint(n.a.dtype) and constant(n.b) == 0 and isinstance(n, (e.GE, e.LT)):
-            return str(int(isinstance(n, e.GE))), ATOM  # a compiler would warn
+        if dt.is_uint(n.a.dtype) and constant(n.b) == 0 and isinstance(n, (GE, LT)):
+            return str(int(isinstance(n, GE))), ATOM  # a compiler would warn
         return f"{self.value(n.a, SHIFT)} {n.symbol} {self.value(n.b, SHIFT)}", level
 
-    def _both_indices(self, n: e.CmpOp) -> bool:
+    def _both_indices(self, n: CmpOp) -> bool:
         return all(
             self.is_index(x)
-            or (isinstance(x, e.IntImm) and dt.element(x.dtype) in ("int32", "int64"))
+            or (isinstance(x, IntImm) and dt.element(x.dtype) in ("int32", "int64"))
             for x in (n.a, n.b)
         )
 
-    def _logic(self, n: e.BinaryOp, symbol: str, level: int) -> Text:
+    def _logic(self, n: BinaryOp, symbol: str, level: int) -> Text:
         parts = [self.value(x, level if type(x) is type(n) else BITS) for x in (n.a, n.b)]
         return f"{parts[0]} {symbol} {parts[1]}", level
 
-    def _choice(self, c: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> Text:
+    def _choice(self, c: PrimExpr, yes: PrimExpr, no: PrimExpr) -> Text:
         """One of two values; where one needs lines of its own, those run only when it is taken."""
         test = self.value(c, OR)
         with self.scope.aside() as yes_lines:
@@ -318,12 +351,12 @@ class Expressions:
 
     # conversions and calls
 
-    def _cast(self, n: e.Cast) -> Text:
+    def _cast(self, n: Cast) -> Text:
         src, dst = dt.element(n.value.dtype), dt.element(n.dtype)
         if src == dst:
             return self.text(n.value)
         if dt.is_bool(dst):
-            zero = e.FloatImm(src, 0.0) if dt.is_float(src) else e.IntImm(src, 0)
+            zero = FloatImm(src, 0.0) if dt.is_float(src) else IntImm(src, 0)
             return f"{self.value(n.value, SHIFT)} != {self.value(zero)}", EQUAL
         if dst in SHORT_FLOATS:
             return self._to_short(n.value, src, dst)
@@ -334,7 +367,7 @@ class Expressions:
                 return text, ATOM
         return f"({self.d.value_type(dst)}){text}", UNARY
 
-    def _to_short(self, value: e.PrimExpr, src: str, dst: str) -> Text:
+    def _to_short(self, value: PrimExpr, src: str, dst: str) -> Text:
         if src == "float64":
             return self.d.from_double(self.value(value), dst, self.use), ATOM
         if dt.is_float(src):
@@ -343,7 +376,7 @@ class Expressions:
             text = f"(float){self.value(value, UNARY)}"
         return self.d.rounded(text, dst, self.use), ATOM
 
-    def _call(self, n: e.Call) -> Text:
+    def _call(self, n: Call) -> Text:
         if n.op == "if_then_else":
             return self._choice(*n.args)
         if n.op in ("likely", "tir.likely"):
@@ -356,4 +389,4 @@ class Expressions:
 
 def _picks(n: Any) -> bool:
     """True if lanes are picked by number somewhere."""
-    return bool(nodes_of(n, e.Shuffle))
+    return bool(nodes_of(n, Shuffle))

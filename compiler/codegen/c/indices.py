@@ -14,11 +14,27 @@ from whet.compiler.codegen.c.scope import Scope
 from whet.compiler.codegen.constants import constant
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    Add,
+    BinaryOp,
+    Broadcast,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Ramp,
+    SizeVar,
+    Sub,
+    Var,
+)
 
 _INTEGERS = ("int32", "int64")
-_INDEX_NODES = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+_INDEX_NODES = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
 
 
 class Indices:
@@ -29,76 +45,76 @@ class Indices:
         value: writes what is no index: a load, a call.
     """
 
-    def __init__(self, scope: Scope, value: Callable[[e.PrimExpr], Text]) -> None:
+    def __init__(self, scope: Scope, value: Callable[[PrimExpr], Text]) -> None:
         self.scope = scope
         self.d, self.use, self.names = scope.d, scope.use, scope.names
         self.integers, self.analyzer = scope.integers, scope.analyzer
         self._value = value
         self._rules: dict[type, Callable[[Any], Text]] = {
-            e.IntImm: lambda n: signed_text(self._number(n.value)),
-            e.Var: self._var,
-            e.SizeVar: self._var,
-            e.Ramp: self._ramp,
-            e.Broadcast: lambda n: self._text(n.value),
-            e.Mul: self._product,
-            **dict.fromkeys((e.Add, e.Sub), self._sum),
-            **dict.fromkeys((e.FloorDiv, e.FloorMod), self._division),
-            **dict.fromkeys((e.Min, e.Max), self._minmax),
-            e.Cast: self._cast,
+            IntImm: lambda n: signed_text(self._number(n.value)),
+            Var: self._var,
+            SizeVar: self._var,
+            Ramp: self._ramp,
+            Broadcast: lambda n: self._text(n.value),
+            Mul: self._product,
+            **dict.fromkeys((Add, Sub), self._sum),
+            **dict.fromkeys((FloorDiv, FloorMod), self._division),
+            **dict.fromkeys((Min, Max), self._minmax),
+            Cast: self._cast,
         }
 
-    def index(self, n: e.PrimExpr, outer: int = 0) -> str:
+    def index(self, n: PrimExpr, outer: int = 0) -> str:
         """An integer as a subscript or a bound: computed in the type of subscripts."""
-        if type(n) in (e.Var, e.SizeVar) and n in self.integers:
+        if type(n) in (Var, SizeVar) and n in self.integers:
             return self.names.of(n)
         return paren(self._text(n), outer)
 
-    def is_index(self, n: e.PrimExpr) -> bool:
+    def is_index(self, n: PrimExpr) -> bool:
         """True if an integer is made of loop variables, sizes and numbers alone."""
         kind = type(n)
-        if kind in (e.Var, e.SizeVar):
+        if kind in (Var, SizeVar):
             return n in self.integers
-        if kind in (e.Ramp, e.Broadcast):
-            inner = n.base if kind is e.Ramp else n.value  # type: ignore[attr-defined]
-            return dt.is_int(inner.dtype) and (kind is e.Ramp or self.is_index(inner))
+        if kind in (Ramp, Broadcast):
+            inner = n.base if kind is Ramp else n.value  # type: ignore[attr-defined]
+            return dt.is_int(inner.dtype) and (kind is Ramp or self.is_index(inner))
         if kind not in _INDEX_NODES or dt.element(n.dtype) not in _INTEGERS:
             return False
         return all(
-            type(x) is e.IntImm or self.is_index(x)
+            type(x) is IntImm or self.is_index(x)
             for x in (n.a, n.b)  # type: ignore[attr-defined]
         )
 
-    def value_of(self, n: e.PrimExpr) -> Text:
+    def value_of(self, n: PrimExpr) -> Text:
         """An index as a value of its own type, which is shorter than that of subscripts."""
         text = self._text(n)
-        plain = type(n) in (e.Var, e.SizeVar) or dt.bits(n.dtype) >= self.d.index_bits
+        plain = type(n) in (Var, SizeVar) or dt.bits(n.dtype) >= self.d.index_bits
         if plain or self._fits(n):
             return text
         return f"({self.d.value_type(n.dtype)}){paren(text, UNARY)}", UNARY
 
-    def _fits(self, n: e.PrimExpr) -> bool:
+    def _fits(self, n: PrimExpr) -> bool:
         if dt.lanes(n.dtype) > 1:
             return False
         low, high = self.analyzer.bounds(self.analyzer.affine(n))
         half = 1 << (dt.bits(n.dtype) - 1)
         return low is not None and high is not None and -half <= low and high < half
 
-    def _text(self, n: e.PrimExpr) -> Text:
+    def _text(self, n: PrimExpr) -> Text:
         return self._rules.get(type(n), self._other)(n)
 
-    def _other(self, n: e.PrimExpr) -> Text:
+    def _other(self, n: PrimExpr) -> Text:
         return self._widened(self._value(n), n.dtype, False)
 
-    def _var(self, n: e.Var) -> Text:
+    def _var(self, n: Var) -> Text:
         if n not in self.integers:
             return self._other(n)
         return self._widened((self.names.of(n), ATOM), n.dtype, self.integers[n])
 
-    def _minmax(self, n: e.BinaryOp) -> Text:
-        name = self.use.get("min" if isinstance(n, e.Min) else "max", self.d.index_dtype)
+    def _minmax(self, n: BinaryOp) -> Text:
+        name = self.use.get("min" if isinstance(n, Min) else "max", self.d.index_dtype)
         return f"{name}({self.index(n.a)}, {self.index(n.b)})", ATOM
 
-    def _cast(self, n: e.Cast) -> Text:
+    def _cast(self, n: Cast) -> Text:
         src, dst = dt.element(n.value.dtype), dt.element(n.dtype)
         integers = src in _INTEGERS and dst in _INTEGERS
         return self._text(n.value) if integers and dt.bits(dst) >= dt.bits(src) else self._other(n)
@@ -116,7 +132,7 @@ class Indices:
             return text  # integers shorter than int become int by themselves
         return f"({self.d.index}){paren(text, UNARY)}", UNARY
 
-    def _ramp(self, n: e.Ramp) -> Text:
+    def _ramp(self, n: Ramp) -> Text:
         base = self._text(n.base)
         if isinstance(self.scope.lane, int):
             return self._offset(base, self.scope.lane * n.stride)
@@ -138,16 +154,16 @@ class Indices:
             return base
         return f"{paren(base, ADD)} {'+' if by > 0 else '-'} {self._number(abs(by))}", ADD
 
-    def _product(self, n: e.BinaryOp) -> Text:
+    def _product(self, n: BinaryOp) -> Text:
         return f"{paren(self._text(n.a), MUL)} * {paren(self._text(n.b), UNARY)}", MUL
 
-    def _sum(self, n: e.BinaryOp) -> Text:
+    def _sum(self, n: BinaryOp) -> Text:
         symbol, b = n.symbol, n.b
-        if symbol == "+" and isinstance(b, e.IntImm) and b.value < 0:
-            symbol, b = "-", e.IntImm(b.dtype, -b.value)
-        elif symbol == "+" and isinstance(b, e.Mul) and isinstance(b.b, e.IntImm) and b.b.value < 0:
+        if symbol == "+" and isinstance(b, IntImm) and b.value < 0:
+            symbol, b = "-", IntImm(b.dtype, -b.value)
+        elif symbol == "+" and isinstance(b, Mul) and isinstance(b.b, IntImm) and b.b.value < 0:
             symbol = "-"
-            b = b.a if b.b.value == -1 else e.Mul(b.a, e.IntImm(b.b.dtype, -b.b.value), b.dtype)
+            b = b.a if b.b.value == -1 else Mul(b.a, IntImm(b.b.dtype, -b.b.value), b.dtype)
         left, right = self._text(n.a), self._text(b)
         if right[0] == "0":
             return left
@@ -155,30 +171,30 @@ class Indices:
             return right
         return f"{paren(left, ADD)} {symbol} {paren(right, MUL)}", ADD
 
-    def _division(self, n: e.BinaryOp) -> Text:
+    def _division(self, n: BinaryOp) -> Text:
         number = constant(n.b)
-        floor = isinstance(n, e.FloorDiv)
+        floor = isinstance(n, FloorDiv)
         if number is not None and number > 0 and self.never_negative(n.a):
             a = paren(self._text(n.a), MUL)
             return f"{a} {'/' if floor else '%'} {self._number(number)}", MUL
         name = self.use.get("floordiv" if floor else "floormod", self.d.index_dtype)
         return f"{name}({self.index(n.a)}, {self.index(n.b)})", ATOM
 
-    def never_negative(self, n: e.PrimExpr) -> bool:
+    def never_negative(self, n: PrimExpr) -> bool:
         """True if an integer is surely 0 or more."""
         if dt.is_uint(n.dtype):
             return True
-        if isinstance(n, e.Ramp):
+        if isinstance(n, Ramp):
             return n.stride >= 0 and self.never_negative(n.base)
         if dt.lanes(n.dtype) > 1:
-            return isinstance(n, (e.Add, e.Mul, e.FloorDiv)) and all(
+            return isinstance(n, (Add, Mul, FloorDiv)) and all(
                 self.never_negative(x) for x in (n.a, n.b)
             )
-        if isinstance(n, e.Broadcast):
+        if isinstance(n, Broadcast):
             n = n.value
         return self.analyzer.at_most_zero(self.analyzer.affine(n).scaled(-1))
 
-    def element(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> str:
+    def element(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str:
         """An element of a buffer, as it stands in memory."""
         at = indices[0] if len(indices) == 1 and not buffer.strides else None
         if at is None:
@@ -188,7 +204,7 @@ class Indices:
         return f"{self.scope.pointer(buffer)}[{self.index(at)}]"
 
 
-def from_pointer(buffer: Buffer, at: e.PrimExpr) -> e.PrimExpr:
+def from_pointer(buffer: Buffer, at: PrimExpr) -> PrimExpr:
     """An index of a buffer's first dimension as one from its pointer."""
     first = buffer.elem_offset
-    return at if isinstance(first, e.IntImm) and first.value == 0 else e.Add(at, first, at.dtype)
+    return at if isinstance(first, IntImm) and first.value == 0 else Add(at, first, at.dtype)

@@ -27,10 +27,20 @@ from whet.compiler.codegen.constants import count_of
 from whet.compiler.codegen.outside import EXTERNS
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    BufferLoad,
+    BufferView,
+    Call,
+    IntImm,
+    Mul,
+    Not,
+    PrimExpr,
+    StringImm,
+    Var,
+)
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.stmt import Allocate, AllocateConst, AssertStmt, Evaluate, Stmt
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 _HEAD = """/* Made by Whet. Portable C99: cc -std=c99 -O2 -fPIC -ffp-contract=off -c */
@@ -85,10 +95,10 @@ class CKernel:
         self.expressions = Expressions(scope, self.intrinsic)
         self.statements = Statements(scope, self.expressions)
         self.statements.rules |= {
-            s.Allocate: self.allocate,
-            s.AllocateConst: self.constants,
-            s.AssertStmt: self.check,
-            s.Evaluate: self.evaluate,
+            Allocate: self.allocate,
+            AllocateConst: self.constants,
+            AssertStmt: self.check,
+            Evaluate: self.evaluate,
         }
         self.d, self.use, self.names, self.line = dialect, use, scope.names, scope.line
         self.values, self.memory, self.pointer = scope.values, scope.memory, scope.pointer
@@ -99,8 +109,8 @@ class CKernel:
         self.globals: list[str] = []
         self.declared: dict[str, None] = {}
         self.externs: dict[str, str] = {}
-        called = [n.args[0] for n in nodes_of(func.body, e.Call) if n.op in EXTERNS and n.args]
-        self.names.avoid(x.value for x in called if isinstance(x, e.StringImm))
+        called = [n.args[0] for n in nodes_of(func.body, Call) if n.op in EXTERNS and n.args]
+        self.names.avoid(x.value for x in called if isinstance(x, StringImm))
         self.held: list[str] = []
         if signature.asserts:
             self.globals.append(f"int64_t {self.name}__assert_values[{MAX_ASSERT_VALUES}];")
@@ -116,7 +126,7 @@ class CKernel:
         kernel = [f"{head};", head, "{", *unused, body, "}"]
         return "\n".join([*self.globals, self._comment(), *kernel])
 
-    def intrinsic(self, n: e.Call) -> Text | None:
+    def intrinsic(self, n: Call) -> Text | None:
         """The call of what the kernel's surroundings provide; None for another function."""
         return call_out(self, n)
 
@@ -168,7 +178,7 @@ class CKernel:
 
     # memory
 
-    def allocate(self, n: s.Allocate) -> None:
+    def allocate(self, n: Allocate) -> None:
         b = n.buffer
         name = self.names.set(b, self.names.fresh(b.name))
         kind = self.d.memory_type(b.dtype)
@@ -185,13 +195,13 @@ class CKernel:
         self.held.pop()
         self.line(f"free({name});")
 
-    def _size(self, d: e.PrimExpr) -> str:
+    def _size(self, d: PrimExpr) -> str:
         """An extent as a factor of a size; one that is computed may be negative where it is 0."""
         if _is_product(d):
             return f"(size_t){self.index(d, 14)}"
         return f"(size_t){self.use.get('max', 'int64')}({self.index(d)}, 0)"
 
-    def _inside(self, n: s.Allocate, name: str) -> None:
+    def _inside(self, n: Allocate, name: str) -> None:
         self.scope.place(n.buffer, name)
         start = len(self.scope.lines)
         self.statements.statement(n.body)
@@ -211,7 +221,7 @@ class CKernel:
             self.leave(code)
         self.line("}")
 
-    def constants(self, n: s.AllocateConst) -> None:
+    def constants(self, n: AllocateConst) -> None:
         """Write a buffer of constants beside the kernel."""
         b = n.buffer
         name = self.names.set(b, self.names.fresh(f"{self.name}_{identifier(b.name)}"))
@@ -222,10 +232,10 @@ class CKernel:
 
     # statements that end a kernel early, and calls
 
-    def check(self, n: s.AssertStmt) -> None:
+    def check(self, n: AssertStmt) -> None:
         """An assertion: its values are kept, and the kernel returns its number."""
         self.expressions.begin(n.condition)
-        test = self.value(e.Not(n.condition))
+        test = self.value(Not(n.condition))
         self.line(f"if ({test}) {{  /* {comment_text(n.message)} */")
         with self.scope.block():
             for k, v in enumerate(n.values):
@@ -235,27 +245,27 @@ class CKernel:
         with self.scope.analyzer.assuming(n.condition):
             self.statements.statement(n.body)
 
-    def evaluate(self, n: s.Evaluate) -> None:
+    def evaluate(self, n: Evaluate) -> None:
         """Write an expression for its effects; the result of a packed function is ignored."""
-        if isinstance(n.value, e.Call) and n.value.op == "call_packed":
+        if isinstance(n.value, Call) and n.value.op == "call_packed":
             self.expressions.begin(n.value)
             call_out(self, n.value, used=False)
-        elif isinstance(n.value, e.Call) and n.value.op == RETURN:
+        elif isinstance(n.value, Call) and n.value.op == RETURN:
             self.expressions.begin(n.value)
             call_out(self, n.value)
         else:
             self.statements.evaluate(n)
 
 
-def _is_product(d: e.PrimExpr) -> bool:
+def _is_product(d: PrimExpr) -> bool:
     """True if an extent is a product of sizes, which is never negative."""
-    if isinstance(d, e.Mul):
+    if isinstance(d, Mul):
         return _is_product(d.a) and _is_product(d.b)
-    return isinstance(d, (e.Var, e.IntImm))
+    return isinstance(d, (Var, IntImm))
 
 
-def _is_read(body: s.Stmt, buffer: Buffer) -> bool:
-    reads = nodes_of(body, e.BufferLoad, e.BufferView)
+def _is_read(body: Stmt, buffer: Buffer) -> bool:
+    reads = nodes_of(body, BufferLoad, BufferView)
     return any(n.buffer.data is buffer.data for n in reads)
 
 

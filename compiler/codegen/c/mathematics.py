@@ -8,7 +8,7 @@ from whet.compiler.codegen.c.functions import SHORT_FLOATS
 from whet.compiler.codegen.c.precedence import ATOM, BITS, EQUAL, UNARY, Text
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Broadcast, Call, IntImm
 from whet.compiler.tir.ops.table import OPERATIONS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _SHIFTS = {"shift_left": "shl", "shift_right": "shr"}
 
 
-def call_text(w: Expressions, n: e.Call) -> Text | None:
+def call_text(w: Expressions, n: Call) -> Text | None:
     """The call of an intrinsic; None for one that is not known here."""
     op = n.op.removeprefix("tir.")
     if op in _BITWISE or op == "bitwise_not":
@@ -49,7 +49,7 @@ def call_text(w: Expressions, n: e.Call) -> Text | None:
     return None
 
 
-def _reinterpreted(w: Expressions, n: e.Call) -> Text:
+def _reinterpreted(w: Expressions, n: Call) -> Text:
     source, kind = dt.element(n.args[0].dtype), dt.element(n.dtype)
     for t in (source, kind):
         if t in SHORT_FLOATS and not w.d.native_short:
@@ -61,34 +61,34 @@ def _reinterpreted(w: Expressions, n: e.Call) -> Text:
     return f"{w.use.reinterpret(source, kind)}({w.value(n.args[0])})", ATOM
 
 
-def _floats(w: Expressions, n: e.Call) -> list[str]:
+def _floats(w: Expressions, n: Call) -> list[str]:
     """The arguments, 16-bit floats as float."""
     return [w.d.as_float(w.value(a), dt.element(a.dtype)) for a in n.args]
 
 
-def _float_call(w: Expressions, n: e.Call, name: str, args: str) -> Text:
+def _float_call(w: Expressions, n: Call, name: str, args: str) -> Text:
     kind = dt.element(n.dtype)
     if not dt.is_float(kind):
         raise CodegenError(f"call {n.op} of {kind}", "it is a function of floats", "cast")
     return _rounded(w, n, f"{name}{'' if kind == 'float64' else 'f'}({args})")
 
 
-def _rounded(w: Expressions, n: e.Call, text: str) -> Text:
+def _rounded(w: Expressions, n: Call, text: str) -> Text:
     kind = dt.element(n.dtype)
     return (w.d.rounded(text, kind, w.use) if kind in SHORT_FLOATS else text), ATOM
 
 
-def _bitwise(w: Expressions, n: e.Call, op: str) -> Text:
+def _bitwise(w: Expressions, n: Call, op: str) -> Text:
     a = w.value(n.args[0], UNARY)
     if op != "bitwise_not":
         return f"{a} {_BITWISE[op]} {w.value(n.args[1], UNARY)}", BITS
     return (f"({w.d.value_type(n.dtype)})~{a}", UNARY) if dt.is_uint(n.dtype) else (f"~{a}", BITS)
 
 
-def _shift(w: Expressions, n: e.Call, op: str) -> Text:
-    by = n.args[1].value if isinstance(n.args[1], e.Broadcast) else n.args[1]
+def _shift(w: Expressions, n: Call, op: str) -> Text:
+    by = n.args[1].value if isinstance(n.args[1], Broadcast) else n.args[1]
     kind, value = dt.element(n.dtype), w.value(n.args[0], UNARY)
-    if not isinstance(by, e.IntImm) or not 0 <= by.value < dt.bits(kind):
+    if not isinstance(by, IntImm) or not 0 <= by.value < dt.bits(kind):
         return f"{w.use.get(_SHIFTS[op], kind)}({w.value(n.args[0])}, {w.value(n.args[1])})", ATOM
     if op == "shift_right":
         if dt.bits(kind) == 64:  # small numbers, and choices of them, are of type int in C
@@ -97,7 +97,7 @@ def _shift(w: Expressions, n: e.Call, op: str) -> Text:
     return f"({w.d.value_type(kind)})(({w.d.unsigned(kind)}){value} << {by.value})", UNARY
 
 
-def _test(w: Expressions, n: e.Call, op: str) -> Text:
+def _test(w: Expressions, n: Call, op: str) -> Text:
     x = n.args[0]
     if not dt.is_float(x.dtype):
         return str(int(op == "isfinite")), ATOM

@@ -12,8 +12,8 @@ from whet.compiler.codegen.c.functions import Functions
 from whet.compiler.codegen.c.names import Names
 from whet.compiler.codegen.c.precedence import Text
 from whet.compiler.errors import CodegenError
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import PrimExpr, Var
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Held:
     ``piece`` is 0 for a variable that is all lanes.
     """
 
-    node: e.PrimExpr
+    node: PrimExpr
     names: tuple[str, ...]
     piece: int
 
@@ -59,8 +59,8 @@ class Scope:
         self.lines: list[str] = []
         self.depth = 1
         self.lane: int | str | None = None
-        self.integers: dict[e.Var, bool] = {}
-        self.values: dict[e.Var, str] = {}
+        self.integers: dict[Var, bool] = {}
+        self.values: dict[Var, str] = {}
         self.memory: list[Buffer] = []
         self.analyzer = Analyzer()
         self.shared: dict[int, int] = {}

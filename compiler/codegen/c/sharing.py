@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import BufferLoad, BufferView, Let, PrimExpr, Var
 
 # a tree of more nodes than this, counted as often as they occur, gets names for what it shares
 SHARED_FROM = 300
@@ -43,11 +43,11 @@ def _size(n: Any) -> int:
 
 def _identity(n: Any) -> tuple:
     """The key of a node among others with the same children."""
-    if isinstance(n, e.Var):
+    if isinstance(n, Var):
         return (id(n),)
-    if isinstance(n, (e.BufferLoad, e.BufferView)):
-        return type(n), id(n.buffer), n.dtype, len(n.indices) if isinstance(n, e.BufferLoad) else 0
-    if isinstance(n, e.Let):
+    if isinstance(n, (BufferLoad, BufferView)):
+        return type(n), id(n.buffer), n.dtype, len(n.indices) if isinstance(n, BufferLoad) else 0
+    if isinstance(n, Let):
         return type(n), id(n.var)
     values = (getattr(n, k, None) for k in ("value", "op", "stride", "lanes", "indices"))
-    return type(n), n.dtype, *(repr(x) for x in values if not isinstance(x, e.PrimExpr))
+    return type(n), n.dtype, *(repr(x) for x in values if not isinstance(x, PrimExpr))

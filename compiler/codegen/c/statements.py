@@ -17,11 +17,32 @@ from whet.compiler.codegen.constants import constant
 from whet.compiler.codegen.outside import handed_buffer, no_memory
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    Add,
+    BufferLoad,
+    BufferView,
+    Call,
+    IntImm,
+    Let,
+    Not,
+    PrimExpr,
+    Var,
+)
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.stmt import (
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+)
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 # A buffer of at most so many bytes lives on the stack.
@@ -48,20 +69,20 @@ class Statements:
         self.analyzer = scope.analyzer
         self.value, self.index = expressions.value, expressions.index
         self.begin, self.each_lane = expressions.begin, expressions.each_lane
-        self.store_vector: Callable[[s.BufferStore, int], None] = self.store_lanes
+        self.store_vector: Callable[[BufferStore, int], None] = self.store_lanes
         self.rules: dict[type, Callable[[Any], None]] = {
-            s.SeqStmt: self._sequence,
-            s.For: self._loop,
-            s.BufferStore: self._store,
-            s.IfThenElse: self._if,
-            s.LetStmt: self._let,
-            s.While: self._while,
-            s.AttrStmt: lambda n: self.statement(n.body),
-            s.Evaluate: self.evaluate,
-            s.DeclBuffer: self._declare,
+            SeqStmt: self._sequence,
+            For: self._loop,
+            BufferStore: self._store,
+            IfThenElse: self._if,
+            LetStmt: self._let,
+            While: self._while,
+            AttrStmt: lambda n: self.statement(n.body),
+            Evaluate: self.evaluate,
+            DeclBuffer: self._declare,
         }
 
-    def statement(self, n: s.Stmt) -> None:
+    def statement(self, n: Stmt) -> None:
         """Write one statement.
 
         Raises:
@@ -74,25 +95,25 @@ class Statements:
             )
         rule(n)
 
-    def _sequence(self, n: s.SeqStmt) -> None:
+    def _sequence(self, n: SeqStmt) -> None:
         for part in n.seq:
             self.statement(part)
 
-    def _let(self, n: s.LetStmt) -> None:
+    def _let(self, n: LetStmt) -> None:
         self.begin(n.value)
         self.expressions.bind(n.var, n.value)
         self.statement(n.body)
 
-    def evaluate(self, n: s.Evaluate) -> None:
+    def evaluate(self, n: Evaluate) -> None:
         """Write an expression for its effects."""
-        if not isinstance(n.value, e.IntImm):
+        if not isinstance(n.value, IntImm):
             self.begin(n.value)
             text = self.value(n.value, UNARY)
             self.line(f"(void){text};")
 
     # memory
 
-    def _declare(self, n: s.DeclBuffer) -> None:
+    def _declare(self, n: DeclBuffer) -> None:
         b = n.buffer
         base = next((x for x in reversed(self.scope.memory) if x.data is b.data), None)
         if base is None:
@@ -108,7 +129,7 @@ class Statements:
 
     # control flow
 
-    def _loop(self, n: s.For) -> None:
+    def _loop(self, n: For) -> None:
         self.begin(n.extent)
         begin = self.index(n.min)
         name = self.names.set(n.var, self.names.fresh(n.var.name))
@@ -124,7 +145,7 @@ class Statements:
         del self.analyzer.ranges[n.var], self.scope.integers[n.var]
         self.names.release(name)
 
-    def _bound(self, n: e.PrimExpr, name: str) -> str:
+    def _bound(self, n: PrimExpr, name: str) -> str:
         """The end of a loop; in a variable where it would be read again in each step."""
         if not _reads(n):
             return self.index(n, 11)
@@ -132,15 +153,15 @@ class Statements:
         self.line(f"const {self.d.index} {end} = {self.index(n)};")
         return end
 
-    def _block(self, body: s.Stmt) -> None:
+    def _block(self, body: Stmt) -> None:
         with self.scope.block():
             self.statement(body)
 
-    def _while(self, n: s.While) -> None:
+    def _while(self, n: While) -> None:
         with self.scope.aside() as lines:
             self.begin(n.condition)
             test = self.value(n.condition)
-            again = self.value(e.Not(n.condition))
+            again = self.value(Not(n.condition))
         if not lines:
             self.line(f"while ({test}) {{")
         else:
@@ -150,7 +171,7 @@ class Statements:
         self._block(n.body)
         self.line("}")
 
-    def _if(self, n: s.IfThenElse) -> None:
+    def _if(self, n: IfThenElse) -> None:
         self.begin(n.condition)
         self.line(f"if ({self.value(n.condition)}) {{")
         with self.analyzer.assuming(n.condition):
@@ -162,7 +183,7 @@ class Statements:
 
     # stores
 
-    def _store(self, n: s.BufferStore) -> None:
+    def _store(self, n: BufferStore) -> None:
         self.begin(n.value)
         lanes = dt.lanes(n.value.dtype)
         if lanes == 1:
@@ -170,7 +191,7 @@ class Statements:
         else:
             self.store_vector(n, lanes)
 
-    def store_lanes(self, n: s.BufferStore, lanes: int) -> None:
+    def store_lanes(self, n: BufferStore, lanes: int) -> None:
         """A vector's lanes; through an array where one might read what another one has written."""
         nodes = [n.value, *n.indices, *([] if n.mask is None else [n.mask])]
         if not overlaps(n):
@@ -183,12 +204,12 @@ class Statements:
             self.line(f"{held}[{self.scope.lane}] = {self.value(n.value)};")
 
         self.each_lane(lanes, [n.value], keep)
-        var = e.Var(held, n.value.dtype)
+        var = Var(held, n.value.dtype)
         self.values[var] = held
-        whole = s.BufferStore(n.buffer, var, n.indices, n.mask)
+        whole = BufferStore(n.buffer, var, n.indices, n.mask)
         self.each_lane(lanes, nodes[1:], lambda: self._store_one(whole))
 
-    def _store_one(self, n: s.BufferStore) -> None:
+    def _store_one(self, n: BufferStore) -> None:
         """The store of a scalar, or of the lane at hand."""
         if n.mask is None:
             self.line(self._assignment(n))
@@ -201,7 +222,7 @@ class Statements:
             self.scope.lines += [*lines, "    " * (self.scope.depth + 1) + text]
             self.line("}")
 
-    def _assignment(self, n: s.BufferStore) -> str:
+    def _assignment(self, n: BufferStore) -> str:
         kind = n.buffer.dtype
         if kind in SHORT_FLOATS:
             write = self.value if self.d.native_short else self.expressions.unrounded
@@ -213,11 +234,11 @@ class Statements:
         added = self._in_place(n, value)
         return f"{target} {added}" if added else f"{target} = {value};"
 
-    def _in_place(self, n: s.BufferStore, value: str) -> str:
+    def _in_place(self, n: BufferStore, value: str) -> str:
         """``+= x;`` where a float grows in place, which is how people write it."""
         v = n.value
-        plain = isinstance(v, e.Add) and v.dtype.startswith(("float32", "float64"))
-        if not plain or not isinstance(v.a, e.BufferLoad) or v.a.mask is not None:  # type: ignore[attr-defined]
+        plain = isinstance(v, Add) and v.dtype.startswith(("float32", "float64"))
+        if not plain or not isinstance(v.a, BufferLoad) or v.a.mask is not None:  # type: ignore[attr-defined]
             return ""
         target = self.expressions.indices.element(n.buffer, n.indices)
         if self.value(v.a) != target or not value.startswith(f"{target} + "):  # type: ignore[attr-defined]
@@ -225,19 +246,19 @@ class Statements:
         return f"+= {value[len(target) + 3 :]};"
 
 
-def overlaps(n: s.BufferStore) -> bool:
+def overlaps(n: BufferStore) -> bool:
     """True if the value reads the buffer anywhere else than where the same lane writes it."""
     at = [structural_key(i) for i in n.indices]
 
-    def moved(x: e.BufferLoad) -> bool:
+    def moved(x: BufferLoad) -> bool:
         return x.buffer is not n.buffer or [structural_key(i) for i in x.indices] != at
 
-    reads = nodes_of(n.value, e.BufferLoad)
+    reads = nodes_of(n.value, BufferLoad)
     return any(x.buffer.data is n.buffer.data and moved(x) for x in reads)
 
 
 def _reads(n: Any) -> bool:
-    return isinstance(n, (e.BufferLoad, e.Call, e.Let)) or any(map(_reads, n.parts))
+    return isinstance(n, (BufferLoad, Call, Let)) or any(map(_reads, n.parts))
 
 
 def shape_text(buffer: Buffer) -> str:
@@ -245,10 +266,10 @@ def shape_text(buffer: Buffer) -> str:
     return f"{buffer.dtype}[{', '.join(expr_text(d) for d in buffer.shape)}]"
 
 
-def written_memory(body: s.Stmt) -> set[int]:
+def written_memory(body: Stmt) -> set[int]:
     """The ids of the data variables of memory that a kernel may write."""
-    handed = map(handed_buffer, nodes_of(body, e.BufferView, e.Call))
-    written = [n.buffer for n in nodes_of(body, s.BufferStore, s.DeclBuffer)]
+    handed = map(handed_buffer, nodes_of(body, BufferView, Call))
+    written = [n.buffer for n in nodes_of(body, BufferStore, DeclBuffer)]
     return {id(b.data) for b in (*handed, *written) if b is not None}
 
 

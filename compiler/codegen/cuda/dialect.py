@@ -7,7 +7,7 @@ from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.mathematics import LIBRARY
 from whet.compiler.passes.gpu.inject_double_buffer import UNROLL_FACTOR
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.stmt import UNROLLED, For
 
 _INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long long"}
 
@@ -57,8 +57,8 @@ class CudaDialect(Dialect):
         self.index_bits = 64 if wide else 32
         self.index_dtype = "int64" if wide else "int32"
 
-    def before_loop(self, n: s.For) -> list[str]:
-        if n.kind == s.UNROLLED:
+    def before_loop(self, n: For) -> list[str]:
+        if n.kind == UNROLLED:
             return ["#pragma unroll"]
         factor = n.annotations.get(UNROLL_FACTOR)
         return [f"#pragma unroll {factor}"] if factor else []

@@ -25,9 +25,9 @@ from whet.compiler.arith.keys import structural_key
 from whet.compiler.codegen.constants import constant
 from whet.compiler.codegen.cuda.lanes import choice_of, multiple_of
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import Add, BufferLoad, Call, Cast, IntImm, Mul, PrimExpr, Var
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import SERIAL, UNROLLED, BufferStore, For, Stmt
 from whet.compiler.tir.visit.rewrite import Rewriter, substitute, variables
 
 #: the call in the place of the loop: of two loads of first bytes, or of two words, and of the sum
@@ -39,44 +39,44 @@ _BYTES = 4
 _BYTE, _SUM = ("int8", "uint8"), ("int32", "uint32")
 
 
-def with_dot_products(body: s.Stmt, analyzer: Analyzer) -> s.Stmt:
+def with_dot_products(body: Stmt, analyzer: Analyzer) -> Stmt:
     """The statement with such loops replaced; the same object where there are none."""
     rewriter: Rewriter
 
-    def loop(n: s.For) -> s.Stmt:
+    def loop(n: For) -> Stmt:
         found = _replaced(n, analyzer)
         return rewriter.children(n) if found is None else found
 
-    def store(n: s.BufferStore) -> s.BufferStore:
+    def store(n: BufferStore) -> BufferStore:
         return _added(rewriter.children(n))
 
-    def call(n: e.Call) -> e.PrimExpr:
+    def call(n: Call) -> PrimExpr:
         n = rewriter.children(n)
         return _under_one_condition(n) if n.op == PACK else n
 
-    rewriter = Rewriter({s.For: loop, s.BufferStore: store, e.Call: call})
-    out: s.Stmt = rewriter(body)
+    rewriter = Rewriter({For: loop, BufferStore: store, Call: call})
+    out: Stmt = rewriter(body)
     return out
 
 
-def _added(n: s.BufferStore) -> s.BufferStore:
+def _added(n: BufferStore) -> BufferStore:
     """``C[i] = C[i] + dp4a(a, b, 0)`` with the sum so far in the place of 0."""
-    total, call = _sum_in_place(n, e.Call)
-    if not isinstance(call, e.Call) or call.op != DP4A:
+    total, call = _sum_in_place(n, Call)
+    if not isinstance(call, Call) or call.op != DP4A:
         return n
     *words, begin = call.args
     if constant(begin) != 0:
         return n
-    return s.BufferStore(n.buffer, e.Call(call.dtype, DP4A, (*words, total)), n.indices)
+    return BufferStore(n.buffer, Call(call.dtype, DP4A, (*words, total)), n.indices)
 
 
-def word_of(n: e.Call, analyzer: Analyzer) -> e.BufferLoad | None:
+def word_of(n: Call, analyzer: Analyzer) -> BufferLoad | None:
     """The load of the first of four bytes that lie side by side and aligned, of a :data:`PACK`."""
     first, *others = n.args
-    if not isinstance(first, e.BufferLoad) or len(first.indices) != 1:
+    if not isinstance(first, BufferLoad) or len(first.indices) != 1:
         return None
     for k, x in enumerate(others, 1):
-        if not isinstance(x, e.BufferLoad) or x.buffer is not first.buffer or x.mask is not None:
+        if not isinstance(x, BufferLoad) or x.buffer is not first.buffer or x.mask is not None:
             return None
         apart = analyzer.affine(ops.subtract(x.indices[0], first.indices[0]))
         if apart.terms or apart.const != k:
@@ -84,29 +84,29 @@ def word_of(n: e.Call, analyzer: Analyzer) -> e.BufferLoad | None:
     return first if _is_word(first, first.indices[0], analyzer) else None
 
 
-def _under_one_condition(n: e.Call) -> e.Call:
+def _under_one_condition(n: Call) -> Call:
     """Four bytes that are 0 unless one condition holds as a word that is."""
     found = [x for x in map(value_or_zero, n.args) if x is not None]
     if len(found) < _BYTES or len({structural_key(condition) for condition, _ in found}) > 1:
         return n
-    word = e.Call(n.dtype, PACK, tuple(value for _, value in found))
-    return e.Call(n.dtype, "if_then_else", (found[0][0], word, ops.const(0, n.dtype)))
+    word = Call(n.dtype, PACK, tuple(value for _, value in found))
+    return Call(n.dtype, "if_then_else", (found[0][0], word, ops.const(0, n.dtype)))
 
 
-def value_or_zero(n: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
+def value_or_zero(n: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
     """The condition of ``x if condition else 0``, and x; None for anything else."""
     parts = choice_of(n)
-    zero = len(parts) == 3 and isinstance(parts[2], e.IntImm) and parts[2].value == 0
+    zero = len(parts) == 3 and isinstance(parts[2], IntImm) and parts[2].value == 0
     return (parts[0], parts[1]) if zero else None
 
 
-def _sum_in_place(n: s.BufferStore, kind: type[e.PrimExpr]) -> tuple[Any, e.PrimExpr | None]:
+def _sum_in_place(n: BufferStore, kind: type[PrimExpr]) -> tuple[Any, PrimExpr | None]:
     """The two operands of ``C[i] = C[i] + x``, where x is of a class; else x is None."""
     v = n.value
-    if n.mask is not None or len(n.indices) != 1 or not isinstance(v, e.Add):
+    if n.mask is not None or len(n.indices) != 1 or not isinstance(v, Add):
         return v, None
     total, x = (v.a, v.b) if isinstance(v.b, kind) else (v.b, v.a)
-    if not isinstance(total, e.BufferLoad) or total.buffer is not n.buffer:
+    if not isinstance(total, BufferLoad) or total.buffer is not n.buffer:
         return v, None
     same = structural_key(total.indices[0]) == structural_key(n.indices[0])
     if total.mask is not None or not same:
@@ -114,8 +114,8 @@ def _sum_in_place(n: s.BufferStore, kind: type[e.PrimExpr]) -> tuple[Any, e.Prim
     return total, x
 
 
-def _replaced(n: s.For, analyzer: Analyzer) -> s.Stmt | None:
-    if n.kind not in (s.SERIAL, s.UNROLLED) or not isinstance(n.body, s.BufferStore):
+def _replaced(n: For, analyzer: Analyzer) -> Stmt | None:
+    if n.kind not in (SERIAL, UNROLLED) or not isinstance(n.body, BufferStore):
         return None
     steps = constant(n.extent) or 0
     if steps < _BYTES or steps % _BYTES or constant(n.min) != 0:
@@ -130,32 +130,32 @@ def _replaced(n: s.For, analyzer: Analyzer) -> s.Stmt | None:
     kind = parts[0].dtype
     if parts[1].dtype != kind or kind not in _BYTE or store.buffer.dtype not in _SUM:
         return None
-    total = e.BufferLoad(store.buffer, store.indices, store.buffer.dtype)
-    call = e.Call(store.buffer.dtype, DP4A, (words[0], words[1], total))
-    out = s.BufferStore(store.buffer, call, store.indices)
+    total = BufferLoad(store.buffer, store.indices, store.buffer.dtype)
+    call = Call(store.buffer.dtype, DP4A, (words[0], words[1], total))
+    out = BufferStore(store.buffer, call, store.indices)
     if steps == _BYTES:
         return substitute(out, {n.var: n.min})
-    outer = e.Var(n.var.name, n.var.dtype)
+    outer = Var(n.var.name, n.var.dtype)
     factor = ops.const(_BYTES, n.var.dtype)
     body = substitute(out, {n.var: ops.multiply(outer, factor)})
     count = ops.const(steps // _BYTES, n.var.dtype)
-    return s.For(outer, n.min, count, n.kind, body, n.annotations, n.thread)
+    return For(outer, n.min, count, n.kind, body, n.annotations, n.thread)
 
 
-def _product(store: s.BufferStore) -> tuple[e.BufferLoad, e.BufferLoad] | None:
+def _product(store: BufferStore) -> tuple[BufferLoad, BufferLoad] | None:
     """The two bytes of ``C[i] = C[i] + int32(a) * int32(b)``."""
-    product = _sum_in_place(store, e.Mul)[1]
-    if not isinstance(product, e.Mul):
+    product = _sum_in_place(store, Mul)[1]
+    if not isinstance(product, Mul):
         return None
     found = [
         x.value
         for x in (product.a, product.b)
-        if isinstance(x, e.Cast) and isinstance(x.value, e.BufferLoad)
+        if isinstance(x, Cast) and isinstance(x.value, BufferLoad)
     ]
     return (found[0], found[1]) if len(found) == 2 else None
 
 
-def _word(n: e.BufferLoad, var: e.Var, analyzer: Analyzer) -> e.BufferLoad | None:
+def _word(n: BufferLoad, var: Var, analyzer: Analyzer) -> BufferLoad | None:
     """The load of a byte as the load of the first one of four; None where that is none."""
     if len(n.indices) != 1:
         return None
@@ -165,7 +165,7 @@ def _word(n: e.BufferLoad, var: e.Var, analyzer: Analyzer) -> e.BufferLoad | Non
     return n if _is_word(n, rest, analyzer) else None
 
 
-def _is_word(n: e.BufferLoad, at: e.PrimExpr, analyzer: Analyzer) -> bool:
+def _is_word(n: BufferLoad, at: PrimExpr, analyzer: Analyzer) -> bool:
     """True if four bytes from an index on are a word of memory."""
     b = n.buffer
     if n.mask is not None or b.strides or dt.lanes(n.dtype) > 1 or n.dtype not in _BYTE:

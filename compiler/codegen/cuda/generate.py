@@ -12,10 +12,10 @@ from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.kernel import CudaKernel
 from whet.compiler.errors import CodegenError
 from whet.compiler.target import Target
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import Printer
+from whet.compiler.tir.stmt import BufferStore
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 _HEAD = "// Made by Whet. Behind its prelude this is CUDA C: whet.compiler.codegen.cuda.prelude"
@@ -77,7 +77,7 @@ def _text(kernels: list[PrimFunc]) -> tuple[str, tuple[str, ...]]:
 
 def _signature(func: PrimFunc) -> KernelSignature:
     """The parameters of a kernel; its launch is the host's business."""
-    written = {id(n.buffer.data) for n in nodes_of(func.body, s.BufferStore)}
+    written = {id(n.buffer.data) for n in nodes_of(func.body, BufferStore)}
     printer = Printer()
     params: list[BufferParam | ScalarParam] = []
     for p in func.params:

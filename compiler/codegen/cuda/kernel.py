@@ -18,11 +18,31 @@ from whet.compiler.codegen.cuda.vector_code import VectorStores
 from whet.compiler.codegen.outside import ADDRESSES, EXTERNS
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    BufferLoad,
+    BufferView,
+    Call,
+    CmpOp,
+    IntImm,
+    Not,
+    PrimExpr,
+    Ramp,
+    StringImm,
+    Var,
+)
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    Stmt,
+)
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 _BARRIERS = {
@@ -51,12 +71,12 @@ class CudaKernel(CKernel):
 
     def __init__(self, use: Functions, func: PrimFunc, signature: KernelSignature) -> None:
         super().__init__(CudaDialect(_needs_long(func)), use, func, signature)
-        self.statements.rules[s.AttrStmt] = self._attribute
+        self.statements.rules[AttrStmt] = self._attribute
         self.vectors = VectorStores(self.statements)
-        self.offsets: dict[int, e.PrimExpr] = {}
+        self.offsets: dict[int, PrimExpr] = {}
         self.asserts = 0
         self.min_blocks = 0
-        self._intrinsics: dict[str, Callable[[e.Call], Text | None]] = {
+        self._intrinsics: dict[str, Callable[[Call], Text | None]] = {
             **dict.fromkeys(EXTERNS, self._extern),
             **dict.fromkeys(ADDRESSES, self._address),
             **dict.fromkeys((*_SHUFFLES, *(f"tvm_{op}" for op in _SHUFFLES)), self._shuffle),
@@ -81,8 +101,8 @@ class CudaKernel(CKernel):
             count = reduce(ops.multiply, buffer.shape) if buffer.shape else begin
             self.line(f"WHET_EXTENT({name}, {self.index(ops.add(count, begin))});")
 
-    def _is_known(self, n: e.PrimExpr) -> bool:
-        return isinstance(n, e.IntImm) or self.expressions.is_index(n)
+    def _is_known(self, n: PrimExpr) -> bool:
+        return isinstance(n, IntImm) or self.expressions.is_index(n)
 
     def _bounds(self) -> str:
         """The launch bounds of the kernel."""
@@ -95,31 +115,31 @@ class CudaKernel(CKernel):
 
     # threads and barriers
 
-    def _attribute(self, n: s.AttrStmt) -> None:
+    def _attribute(self, n: AttrStmt) -> None:
         """A thread variable, a place in shared memory or a pragma; others change nothing here."""
-        if n.key == "thread_extent" and isinstance(n.node, e.Var):
+        if n.key == "thread_extent" and isinstance(n.node, Var):
             self._thread(n.node)
-            self.scope.analyzer.bind_loop(n.node, e.IntImm("int32", 0), n.value)
+            self.scope.analyzer.bind_loop(n.node, IntImm("int32", 0), n.value)
         elif n.key == "shared_offset":
             self.offsets[id(n.node)] = n.value
-        elif n.key == MIN_BLOCKS and isinstance(n.value, e.IntImm):
+        elif n.key == MIN_BLOCKS and isinstance(n.value, IntImm):
             self.min_blocks = n.value.value
         self.statements.statement(n.body)
 
-    def _thread(self, var: e.Var) -> None:
+    def _thread(self, var: Var) -> None:
         """A variable for a coordinate of the thread or of its block."""
         place, _, axis = var.name.partition(".")
         name = self.names.set(var, self.names.fresh(f"{_COORDINATES.get(place, place)}{axis}"))
         self.line(f"const {self.d.index} {name} = {var.name};")
         self.scope.integers[var] = True
 
-    def evaluate(self, n: s.Evaluate) -> None:
+    def evaluate(self, n: Evaluate) -> None:
         call = n.value
-        if not isinstance(call, e.Call) or call.op.removeprefix("tir.") != "tvm_storage_sync":
+        if not isinstance(call, Call) or call.op.removeprefix("tir.") != "tvm_storage_sync":
             self.statements.evaluate(n)
             return
         first = call.args[0] if call.args else None
-        scope = first.value if isinstance(first, e.StringImm) else "shared"
+        scope = first.value if isinstance(first, StringImm) else "shared"
         if scope not in _BARRIERS:
             raise CodegenError(
                 f"a barrier of scope {scope!r}",
@@ -130,32 +150,32 @@ class CudaKernel(CKernel):
 
     # calls
 
-    def intrinsic(self, n: e.Call) -> Text | None:
+    def intrinsic(self, n: Call) -> Text | None:
         """The call of a function that only CUDA has; None for another one."""
         write = self._intrinsics.get(n.op.removeprefix("tir."))
         return write(n) if write else None
 
-    def _extern(self, n: e.Call) -> Text | None:
+    def _extern(self, n: Call) -> Text | None:
         name, *args = n.args
-        if not isinstance(name, e.StringImm):
+        if not isinstance(name, StringImm):
             return None
         return f"{name.value}({', '.join(map(self._extern_argument, args))})", ATOM
 
-    def _address(self, n: e.Call) -> Text | None:
+    def _address(self, n: Call) -> Text | None:
         load = n.args[0]
-        if not isinstance(load, e.BufferLoad):
+        if not isinstance(load, BufferLoad):
             return None
         element = self.expressions.indices.element(load.buffer, load.indices)
         pointer = self.scope.pointer(load.buffer)
         return f"{pointer} + ({element.removeprefix(pointer)[1:-1]})", ADD
 
-    def _shuffle(self, n: e.Call) -> Text:
+    def _shuffle(self, n: Call) -> Text:
         """TVM's shuffles have a mask before the value, and more arguments behind the lane."""
         _, tvm, op = n.op.removeprefix("tir.").rpartition("tvm_")
         args = n.args[1:4] if tvm else n.args
         return f"whet_{op}({', '.join(map(self.value, args))})", ATOM
 
-    def _packed(self, n: e.Call) -> Text:
+    def _packed(self, n: Call) -> Text:
         """Four bytes as a word: the load of one, where they are."""
         word = word_of(n, self.scope.analyzer)
         if word is not None:
@@ -163,32 +183,32 @@ class CudaKernel(CKernel):
         text = f"whet_pack({', '.join(self.value(a) for a in n.args)})"
         return (text, ATOM) if dt.is_uint(n.dtype) else (f"(int){text}", UNARY)
 
-    def _word(self, first: e.BufferLoad) -> str:
+    def _word(self, first: BufferLoad) -> str:
         kind = "unsigned int" if dt.is_uint(first.dtype) else "int"
         return (
             f"whet_load<{kind}>({self.scope.pointer(first.buffer)}, {self.index(first.indices[0])})"
         )
 
-    def _dot_product(self, n: e.Call) -> Text:
+    def _dot_product(self, n: Call) -> Text:
         first, second, total = n.args
         kind = "unsigned int" if dt.is_uint(first.dtype) else "int"
         words = [
-            self._word(x) if isinstance(x, e.BufferLoad) and _is_byte(x) else self.value(x)
+            self._word(x) if isinstance(x, BufferLoad) and _is_byte(x) else self.value(x)
             for x in (first, second)
         ]
         same = dt.is_uint(first.dtype) == dt.is_uint(total.dtype)
         held = self.value(total) if same else f"({kind}){self.value(total, UNARY)}"
         return f"whet_dp4a({', '.join([*words, held])})", ATOM
 
-    def _extern_argument(self, a: e.PrimExpr) -> str:
-        if isinstance(a, e.BufferView):
+    def _extern_argument(self, a: PrimExpr) -> str:
+        if isinstance(a, BufferView):
             return f"{self.scope.pointer(a.buffer)} + {self.index(a.offset, MUL)}"
         return self.value(a)
 
-    def check(self, n: s.AssertStmt) -> None:
+    def check(self, n: AssertStmt) -> None:
         """An assertion that does not hold ends the kernel with an error of the device."""
         self.expressions.begin(n.condition)
-        test = self.value(e.Not(n.condition))
+        test = self.value(Not(n.condition))
         message = comment_text(n.message).replace("\\", "\\\\").replace('"', '\\"')
         self.line(f'if ({test}) whet_trap({self.asserts}, "{message}");')
         self.asserts += 1
@@ -196,7 +216,7 @@ class CudaKernel(CKernel):
 
     # memory
 
-    def allocate(self, n: s.Allocate) -> None:
+    def allocate(self, n: Allocate) -> None:
         b, scope = n.buffer, n.buffer.storage_scope
         if not scope.startswith("shared") and scope not in ("local", "global", ""):
             raise CodegenError(
@@ -241,7 +261,7 @@ class CudaKernel(CKernel):
             )
         return self.index(offset)
 
-    def constants(self, n: s.AllocateConst) -> None:
+    def constants(self, n: AllocateConst) -> None:
         """Write a buffer of constants before the kernel."""
         b, name = n.buffer, f"{self.name}_const{len(self.globals)}"
         kind, array = self.d.memory_type(b.dtype), initializer(b, n.data, self.d)
@@ -254,7 +274,7 @@ class CudaKernel(CKernel):
         self.statements.statement(n.body)
 
 
-def _is_byte(n: e.BufferLoad) -> bool:
+def _is_byte(n: BufferLoad) -> bool:
     """True if a load is of the first of four bytes."""
     return dt.bits(n.dtype) == 8
 
@@ -269,20 +289,20 @@ def _needs_long(func: PrimFunc) -> bool:
     return largest >= (1 << 31) - (1 << 20) or (largest >= 1 << 27 and _goes_beyond(func.body))
 
 
-def _goes_beyond(body: s.Stmt) -> bool:
+def _goes_beyond(body: Stmt) -> bool:
     """True if the padded extents of loops and threads make a number of more than 32 bits."""
-    ends = {n.var: ops.add(n.min, n.extent) for n in nodes_of(body, s.For)}
-    ends |= {n.node: n.value for n in nodes_of(body, s.AttrStmt) if n.key == "thread_extent"}
-    accesses = nodes_of(body, e.BufferLoad, s.BufferStore)
-    numbers = [i.base if isinstance(i, e.Ramp) else i for n in accesses for i in n.indices]
-    tests = [n for n in nodes_of(body, e.CmpOp) if n.a.dtype in ("int32", "int64")]
+    ends = {n.var: ops.add(n.min, n.extent) for n in nodes_of(body, For)}
+    ends |= {n.node: n.value for n in nodes_of(body, AttrStmt) if n.key == "thread_extent"}
+    accesses = nodes_of(body, BufferLoad, BufferStore)
+    numbers = [i.base if isinstance(i, Ramp) else i for n in accesses for i in n.indices]
+    tests = [n for n in nodes_of(body, CmpOp) if n.a.dtype in ("int32", "int64")]
     numbers += [side for n in tests for side in (n.a, n.b)]
     affine = Analyzer().affine
     for form in map(affine, numbers):
         high = form.const
         for atom, factor in form.terms.values():
             end = ends.get(atom)
-            if factor > 0 and isinstance(end, e.IntImm):
+            if factor > 0 and isinstance(end, IntImm):
                 high += factor * (end.value - 1)
         if high >= 1 << 31:
             return True

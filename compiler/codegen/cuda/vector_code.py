@@ -29,10 +29,23 @@ from whet.compiler.codegen.cuda.vectors import (
     vector_type,
 )
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    Add,
+    And,
+    Broadcast,
+    BufferLoad,
+    Call,
+    CmpOp,
+    IntImm,
+    Let,
+    Or,
+    PrimExpr,
+    Select,
+    Shuffle,
+)
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import BufferStore
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 _WORD = 4  # bytes
@@ -60,11 +73,11 @@ class VectorStores:
         self._by_lanes = False  # whether each lane that is stored reads for itself
         self._read_as: dict[str, str] = {}  # text of a load -> the variable that holds it
         statements.store_vector = self.store
-        self.expressions.rules[e.BufferLoad] = self._load
+        self.expressions.rules[BufferLoad] = self._load
 
     # blocks of lanes
 
-    def store(self, n: s.BufferStore, lanes: int) -> None:
+    def store(self, n: BufferStore, lanes: int) -> None:
         """A store of several lanes, in blocks that are written together."""
         block = min(lanes, block_lanes(n.value, n.buffer.dtype))
         if block == lanes:
@@ -75,22 +88,22 @@ class VectorStores:
             for first in range(0, lanes, block):
                 value, *at = (part(x, first, block) for x in (n.value, *n.indices))
                 mask = None if n.mask is None else part(n.mask, first, block)
-                self._group(s.BufferStore(n.buffer, value, tuple(at), mask), block)
+                self._group(BufferStore(n.buffer, value, tuple(at), mask), block)
 
-    def _group(self, n: s.BufferStore, lanes: int) -> None:
+    def _group(self, n: BufferStore, lanes: int) -> None:
         """A store whose lanes are written together."""
         self.expressions.begin(n.value)
         test = self._condition(n.mask)
         if isinstance(test, bool):
-            free = n if not test else s.BufferStore(n.buffer, n.value, n.indices)
+            free = n if not test else BufferStore(n.buffer, n.value, n.indices)
             self._open_group(free, lanes)
             return
         self.line(f"if ({self._scalar(test)}) {{")
         with self._inside(test):
-            self._open_group(s.BufferStore(n.buffer, n.value, n.indices), lanes)
+            self._open_group(BufferStore(n.buffer, n.value, n.indices), lanes)
         self.line("}")
 
-    def _open_group(self, n: s.BufferStore, lanes: int) -> None:
+    def _open_group(self, n: BufferStore, lanes: int) -> None:
         self.scattered.update(scattered(n, self.analyzer))
         piece = 1 if n.mask is not None else self._piece(n.buffer, n.indices)
         if piece > 1 and self._moved(n, piece):
@@ -108,10 +121,10 @@ class VectorStores:
             self.statements.store_lanes(n, lanes)
             self._given.pop()
 
-    def _moved(self, n: s.BufferStore, piece: int) -> bool:
+    def _moved(self, n: BufferStore, piece: int) -> bool:
         """Write a mere copy; whether it was one."""
         v = n.value
-        if not isinstance(v, e.BufferLoad) or self._condition(v.mask) is not True:
+        if not isinstance(v, BufferLoad) or self._condition(v.mask) is not True:
             return False
         lanes = dt.lanes(v.dtype)
         if lanes != piece or self._piece(v.buffer, v.indices) != piece:
@@ -119,7 +132,7 @@ class VectorStores:
         self._store_piece(n, 0, piece, self._loaded(v, 0, piece))
         return True
 
-    def _store_pieces(self, n: s.BufferStore, lanes: int, piece: int) -> None:
+    def _store_pieces(self, n: BufferStore, lanes: int, piece: int) -> None:
         later = lanes > piece and overlaps(n)
         pieces: Iterable[tuple[int, str]] = (
             (first, self._whole(n.value, first, piece)) for first in range(0, lanes, piece)
@@ -127,7 +140,7 @@ class VectorStores:
         for first, name in list(pieces) if later else pieces:
             self._store_piece(n, first, piece, name)
 
-    def _whole(self, value: e.PrimExpr, first: int, piece: int) -> str:
+    def _whole(self, value: PrimExpr, first: int, piece: int) -> str:
         """The variable that holds some lanes of a value."""
         held = self.scope.held.get(id(value))
         if held is not None and held.piece == piece:
@@ -137,49 +150,49 @@ class VectorStores:
         self._fill(name, value, first, piece)
         return name
 
-    def _fill(self, name: str, value: e.PrimExpr, first: int, count: int) -> None:
+    def _fill(self, name: str, value: PrimExpr, first: int, count: int) -> None:
         """Set the lanes of a variable."""
         for k in range(count):
             with self.scope.at_lane(first + k):
                 text = self.value(value)
                 self.line(f"{name}[{k}] = {text};")
 
-    def _store_piece(self, n: s.BufferStore, first: int, piece: int, text: str) -> None:
+    def _store_piece(self, n: BufferStore, first: int, piece: int, text: str) -> None:
         kind = vector_type(n.buffer.dtype, piece)
         at = f"{self.scope.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
         self.line(f"whet_store<{kind}>({at}, {text});")
 
     # reading
 
-    def _load(self, n: e.BufferLoad) -> Text:
+    def _load(self, n: BufferLoad) -> Text:
         if n.mask is not None and structural_key(n.mask) in self._given:
-            n = e.BufferLoad(n.buffer, n.indices, n.dtype)  # a lane that is stored is read
+            n = BufferLoad(n.buffer, n.indices, n.dtype)  # a lane that is stored is read
         return self.expressions.load(n)
 
-    def _hold(self, n: e.PrimExpr) -> None:
+    def _hold(self, n: PrimExpr) -> None:
         """Write what a value reads into variables, as far as it can be read as vectors."""
-        if dt.lanes(n.dtype) == 1 or id(n) in self.scope.held or isinstance(n, (e.Let, e.Shuffle)):
+        if dt.lanes(n.dtype) == 1 or id(n) in self.scope.held or isinstance(n, (Let, Shuffle)):
             return
-        if isinstance(n, e.BufferLoad):
+        if isinstance(n, BufferLoad):
             self._hold_load(n)
             return
-        if isinstance(n, e.Broadcast):
+        if isinstance(n, Broadcast):
             self._hold_scalar(n)
             return
         parts = n.parts
-        if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+        if isinstance(n, Select) or (isinstance(n, Call) and n.op == "if_then_else"):
             if any(map(vector_loads, parts[1:])) and self._hold_choice(n):
                 return
-            if isinstance(n, e.Call):
+            if isinstance(n, Call):
                 parts = parts[:1]  # the others are read in lanes that take them alone
-        elif isinstance(n, (e.And, e.Or)):
+        elif isinstance(n, (And, Or)):
             parts = parts[:1]  # the second is asked for where the first does not decide
         for x in parts:
             self._hold(x)
-        if isinstance(n, e.Call) and n.op == PACK:
+        if isinstance(n, Call) and n.op == PACK:
             self._hold_words(n)
 
-    def _hold_words(self, n: e.Call) -> None:
+    def _hold_words(self, n: Call) -> None:
         """Words of bytes that lie side by side from word to word: four of them by a few moves."""
         rows = [self.scope.held.get(id(x)) for x in n.args]
         if dt.lanes(n.dtype) != _WORD or any(x is None or x.piece != _WORD for x in rows):
@@ -190,15 +203,15 @@ class VectorStores:
         self.line(f"const {words} {name} = whet_transpose4x4<{words}>({given});")
         self.scope.held[id(n)] = Held(n, (name,), _WORD)
 
-    def _hold_scalar(self, n: e.Broadcast) -> None:
+    def _hold_scalar(self, n: Broadcast) -> None:
         """A value of all lanes that is worth a variable."""
-        if not nodes_of(n.value, e.BufferLoad):
+        if not nodes_of(n.value, BufferLoad):
             return
         name = self.names.fresh("same")
         self.line(f"const {self.d.value_type(n.dtype)} {name} = {self._scalar(n.value)};")
         self.scope.held[id(n)] = Held(n, (name,), 0)
 
-    def _hold_load(self, n: e.BufferLoad) -> None:
+    def _hold_load(self, n: BufferLoad) -> None:
         piece, test = self._piece(n.buffer, n.indices), self._condition(n.mask)
         if piece == 1 or test is False:
             return
@@ -217,7 +230,7 @@ class VectorStores:
             self.line("}")
         self.scope.held[id(n)] = Held(n, names, piece)
 
-    def _read(self, n: e.BufferLoad, first: int, piece: int) -> str:
+    def _read(self, n: BufferLoad, first: int, piece: int) -> str:
         """The variable that holds a vector in memory; one for equal loads of a group."""
         text = self._loaded(n, first, piece)
         if text not in self._read_as:
@@ -225,7 +238,7 @@ class VectorStores:
             self.line(f"const {vector_type(n.buffer.dtype, piece)} {name} = {text};")
         return self._read_as[text]
 
-    def _hold_choice(self, n: e.Select | e.Call) -> bool:
+    def _hold_choice(self, n: Select | Call) -> bool:
         """Write one of two vectors; False where the lanes may choose differently."""
         condition, yes, no = n.parts
         test, lanes = self._condition(condition), dt.lanes(n.dtype)
@@ -243,39 +256,39 @@ class VectorStores:
         self.scope.held[id(n)] = Held(n, (name,), lanes)
         return True
 
-    def _take(self, name: str, value: e.PrimExpr, lanes: int) -> None:
+    def _take(self, name: str, value: PrimExpr, lanes: int) -> None:
         """A branch's value into the variable."""
         with self._fresh_reads():
-            free = isinstance(value, e.BufferLoad) and self._condition(value.mask) is True
+            free = isinstance(value, BufferLoad) and self._condition(value.mask) is True
             if free and self._piece(value.buffer, value.indices) == lanes:  # type: ignore[attr-defined]
                 self.line(f"{name} = {self._loaded(value, 0, lanes)};")  # type: ignore[arg-type]
                 return
             self._hold(value)
             self._fill(name, value, 0, lanes)
 
-    def _loaded(self, n: e.BufferLoad, first: int, piece: int) -> str:
+    def _loaded(self, n: BufferLoad, first: int, piece: int) -> str:
         at = f"{self.scope.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
         return f"whet_load<{vector_type(n.buffer.dtype, piece)}>({at})"
 
     # small questions
 
-    def _piece(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> int:
+    def _piece(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> int:
         """Elements that go at once; 1 where they go one by one."""
         if len(indices) != 1 or buffer.strides:
             return 1
         return piece_lanes(buffer, indices[0], self.analyzer)
 
-    def _first_index(self, buffer: Buffer, indices: tuple[e.PrimExpr, ...], first: int) -> str:
+    def _first_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...], first: int) -> str:
         form = lane_form(indices[0])
         assert form is not None, "only what has a form is moved whole"
-        at = e.Add(form[0], e.IntImm(form[0].dtype, first), form[0].dtype)
+        at = Add(form[0], IntImm(form[0].dtype, first), form[0].dtype)
         return self.index(self.analyzer.affine(from_pointer(buffer, at)).to_expr("int64"))
 
-    def _scalar(self, test: e.PrimExpr) -> str:
+    def _scalar(self, test: PrimExpr) -> str:
         with self.scope.at_lane(None):
             return self.value(test)
 
-    def _condition(self, mask: e.PrimExpr | None) -> e.PrimExpr | bool:
+    def _condition(self, mask: PrimExpr | None) -> PrimExpr | bool:
         """The condition of all lanes; True where it is known to hold, False where lanes differ."""
         if mask is None:
             return True
@@ -284,16 +297,16 @@ class VectorStores:
             return False
         return True if self._holds(test) else test
 
-    def _holds(self, test: e.PrimExpr) -> bool:
+    def _holds(self, test: PrimExpr) -> bool:
         """True if a condition is known to hold here."""
-        if isinstance(test, e.And):
+        if isinstance(test, And):
             return self._holds(test.a) and self._holds(test.b)
-        if isinstance(test, e.CmpOp) and self.analyzer.compare(test) is True:
+        if isinstance(test, CmpOp) and self.analyzer.compare(test) is True:
             return True
         return structural_key(test) in self._given
 
     @contextmanager
-    def _inside(self, test: e.PrimExpr) -> Iterator[None]:
+    def _inside(self, test: PrimExpr) -> Iterator[None]:
         """A branch, one level deeper, in which a condition holds."""
         self.scope.memo.clear()
         self._given.append(structural_key(test))
@@ -310,7 +323,7 @@ class VectorStores:
         self.scope.held, self._read_as = held, read_as
 
 
-def _parts(n: s.BufferStore) -> list[e.PrimExpr]:
+def _parts(n: BufferStore) -> list[PrimExpr]:
     return [n.value, *n.indices, *([] if n.mask is None else [n.mask])]
 
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.lanes import choice_of, lane_form, multiple_of
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import Broadcast, BufferLoad, Cast, Let, PrimExpr, Ramp, Shuffle, Var
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import BufferStore
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 #: the most bytes that one instruction moves
@@ -27,7 +27,7 @@ def vector_type(dtype: str, lanes: int) -> str:
     return f"{dt.element(dtype)}x{lanes}"
 
 
-def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
+def piece_lanes(buffer: Buffer, index: PrimExpr, analyzer: Analyzer) -> int:
     """The consecutive elements of one access; 1 where there is no vector access.
 
     It divides the vector's lanes.
@@ -45,7 +45,7 @@ def piece_lanes(buffer: Buffer, index: e.PrimExpr, analyzer: Analyzer) -> int:
     return 1
 
 
-def scattered(n: s.BufferStore, analyzer: Analyzer) -> list[str]:
+def scattered(n: BufferStore, analyzer: Analyzer) -> list[str]:
     """The stores and copies of a vector that go one by one for want of alignment: neighbours in
     memory whose address is a multiple of nothing, e.g. ``"stores to C"``.
 
@@ -67,24 +67,24 @@ def scattered(n: s.BufferStore, analyzer: Analyzer) -> list[str]:
     return found
 
 
-def _is_apart(buffer: Buffer, indices: Sequence[e.PrimExpr], analyzer: Analyzer) -> bool:
+def _is_apart(buffer: Buffer, indices: Sequence[PrimExpr], analyzer: Analyzer) -> bool:
     """True if neighbours of memory that has addresses go one by one."""
     if len(indices) != 1 or _consecutive(buffer, indices[0]) is None:
         return False
     return piece_lanes(buffer, indices[0], analyzer) == 1
 
 
-def _copied(n: e.PrimExpr) -> e.BufferLoad | None:
+def _copied(n: PrimExpr) -> BufferLoad | None:
     """The vector that a value is, whatever its type, inside the array's bounds."""
-    while isinstance(n, e.Cast):
+    while isinstance(n, Cast):
         n = n.value
     choice = choice_of(n)
     if choice:
         return _copied(choice[1])
-    return n if isinstance(n, e.BufferLoad) and n.mask is None and dt.lanes(n.dtype) > 1 else None
+    return n if isinstance(n, BufferLoad) and n.mask is None and dt.lanes(n.dtype) > 1 else None
 
 
-def _consecutive(buffer: Buffer, index: e.PrimExpr) -> e.PrimExpr | None:
+def _consecutive(buffer: Buffer, index: PrimExpr) -> PrimExpr | None:
     """The index of the first of neighbours in memory that has addresses: registers have none."""
     form = lane_form(index)
     if form is None or form[1] != 1 or not buffer.storage_scope.startswith(("global", "shared")):
@@ -92,31 +92,31 @@ def _consecutive(buffer: Buffer, index: e.PrimExpr) -> e.PrimExpr | None:
     return form[0]
 
 
-def block_lanes(value: e.PrimExpr, dtype: str) -> int:
+def block_lanes(value: PrimExpr, dtype: str) -> int:
     """Lanes of a vector that are written together: the shortest type fills what moves at once."""
     sizes = [dt.itemsize(dtype), *(dt.itemsize(x.buffer.dtype) for x in vector_loads(value))]
     return MOST_BYTES // min(sizes)
 
 
-def vector_loads(n: e.PrimExpr) -> list[e.BufferLoad]:
+def vector_loads(n: PrimExpr) -> list[BufferLoad]:
     """The loads of vectors in a value."""
-    return [x for x in nodes_of(n, e.BufferLoad) if dt.lanes(x.dtype) > 1]
+    return [x for x in nodes_of(n, BufferLoad) if dt.lanes(x.dtype) > 1]
 
 
-def can_part(n: e.PrimExpr) -> bool:
+def can_part(n: PrimExpr) -> bool:
     """True if :func:`part` can take lanes out of a vector."""
-    if isinstance(n, (e.Let, e.Shuffle)) or (isinstance(n, e.Var) and dt.lanes(n.dtype) > 1):
+    if isinstance(n, (Let, Shuffle)) or (isinstance(n, Var) and dt.lanes(n.dtype) > 1):
         return False
     return all(map(can_part, n.parts))
 
 
-def part(n: e.PrimExpr, first: int, count: int) -> e.PrimExpr:
+def part(n: PrimExpr, first: int, count: int) -> PrimExpr:
     """``count`` lanes of a vector, from ``first`` on, as a vector; a scalar stays itself."""
     if dt.lanes(n.dtype) == 1:
         return n
     kind = dt.vector(dt.element(n.dtype), count)
-    if isinstance(n, e.Ramp):
-        return e.Ramp(ops.add(n.base, first * n.stride), n.stride, count, kind)
-    if isinstance(n, e.Broadcast):
-        return e.Broadcast(n.value, count, kind)
+    if isinstance(n, Ramp):
+        return Ramp(ops.add(n.base, first * n.stride), n.stride, count, kind)
+    if isinstance(n, Broadcast):
+        return Broadcast(n.value, count, kind)
     return replace(n.with_parts(tuple(part(x, first, count) for x in n.parts)), dtype=kind)

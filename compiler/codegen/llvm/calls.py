@@ -22,13 +22,13 @@ from whet.compiler.codegen.outside import (
     type_code,
 )
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import BufferView, Call, PrimExpr, StringImm, Var
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.llvm.expressions import Expressions
 
 
-def call_packed(x: Expressions, n: e.Call, used: bool = True) -> str:
+def call_packed(x: Expressions, n: Call, used: bool = True) -> str:
     """A call of a function that is registered by name; its result, 0 where it has none."""
     name, args = callee(n)
     out, count = x.out, len(args)
@@ -47,7 +47,7 @@ def call_packed(x: Expressions, n: e.Call, used: bool = True) -> str:
         f"i32 {count}, ptr {result}, ptr {result_kind})"
     )
     for a in args:
-        if isinstance(a, e.BufferView):
+        if isinstance(a, BufferView):
             x.scope.touch(a.buffer)
     with out.branch(out.here(f"icmp ne i32 {status}, 0")):
         x.scope.fail(str(PACKED_RAISED))
@@ -59,15 +59,15 @@ def call_packed(x: Expressions, n: e.Call, used: bool = True) -> str:
     return converted(out, out.here(f"load {kind}, ptr {result}"), wide, n.dtype)
 
 
-def evaluate(x: Expressions, n: e.PrimExpr) -> None:
+def evaluate(x: Expressions, n: PrimExpr) -> None:
     """An expression for its effects; whatever a function returns is ignored."""
-    if isinstance(n, e.Call) and n.op == "call_packed":
+    if isinstance(n, Call) and n.op == "call_packed":
         call_packed(x, n, used=False)
     else:
         x.value(n)
 
 
-def call_extern(x: Expressions, n: e.Call) -> str:
+def call_extern(x: Expressions, n: Call) -> str:
     """A call of a C function of the process, or of what an exported library is linked with."""
     name, args = callee(n)
     types, passed = [], []
@@ -86,13 +86,13 @@ def call_extern(x: Expressions, n: e.Call) -> str:
     return value
 
 
-def address_of(x: Expressions, n: e.Call) -> str:
+def address_of(x: Expressions, n: Call) -> str:
     """The address of the element that a load names."""
     first = element_of(n)
     return x.pointer(first.buffer, x.linear(first.indices[0]))
 
 
-CALLS: dict[str, Callable[[Expressions, e.Call], str]] = {
+CALLS: dict[str, Callable[[Expressions, Call], str]] = {
     "call_packed": call_packed,
     **dict.fromkeys(EXTERNS, call_extern),
     **dict.fromkeys(ADDRESSES, address_of),
@@ -117,7 +117,7 @@ def _text(x: Expressions, text: str) -> str:
     return x.scope.module.constant(f"{x.scope.name}_.text", text.encode() + b"\0")
 
 
-def _marshalled(x: Expressions, a: e.PrimExpr, code: int) -> tuple[str, str]:
+def _marshalled(x: Expressions, a: PrimExpr, code: int) -> tuple[str, str]:
     """The content of an argument's slot: LLVM type and value."""
     if code in _POINTERS:
         return "ptr", _POINTERS[code](x, a)
@@ -125,12 +125,12 @@ def _marshalled(x: Expressions, a: e.PrimExpr, code: int) -> tuple[str, str]:
     return kind, converted(x.out, x.value(a), a.dtype, wide)
 
 
-def _handle(x: Expressions, a: e.PrimExpr) -> str:
+def _handle(x: Expressions, a: PrimExpr) -> str:
     """A pointer: an address, or the start of a buffer's memory."""
-    return memory_of(a, x.scope.memory) if isinstance(a, e.Var) else x.value(a)
+    return memory_of(a, x.scope.memory) if isinstance(a, Var) else x.value(a)
 
 
-def _tensor(x: Expressions, view: e.BufferView) -> str:
+def _tensor(x: Expressions, view: BufferView) -> str:
     """A DLTensor on the stack."""
     out, rank = x.out, len(view.shape)
     tensor, shape = _slots(x, 6, "i64", "tensor"), _slots(x, rank, "i64", "shape")
@@ -162,11 +162,11 @@ _POINTERS: dict[int, Callable[[Expressions, Any], str]] = {
 """Code of an argument -> what writes the pointer to it."""
 
 
-def _c_argument(x: Expressions, a: e.PrimExpr) -> tuple[str, str]:
+def _c_argument(x: Expressions, a: PrimExpr) -> tuple[str, str]:
     """An argument of a C function: LLVM type and value."""
-    if isinstance(a, e.StringImm):
+    if isinstance(a, StringImm):
         return "ptr", _text(x, a.value)
-    if isinstance(a, e.BufferView):
+    if isinstance(a, BufferView):
         return "ptr", x.pointer(a.buffer, x.linear(a.offset))
     return _extended(a.dtype, "{0} {1}"), _handle(x, a) if a.dtype == "handle" else x.value(a)
 

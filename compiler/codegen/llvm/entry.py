@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.abi import entry, layout
 from whet.compiler.abi.signature import BufferParam, KernelSignature
 from whet.compiler.codegen.llvm.text import types as ty
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.llvm.expressions import Expressions
@@ -25,7 +25,7 @@ _FIELDS = {
 }
 
 
-def _argument(x: Expressions, n: e.Call) -> str:
+def _argument(x: Expressions, n: Call) -> str:
     """A property of an argument of the entry."""
     place, what, dim = (a.value for a in n.args[:3])  # type: ignore[attr-defined]
     out = x.out
@@ -59,19 +59,19 @@ def _argument(x: Expressions, n: e.Call) -> str:
     return data if what == "data" else out.cast("ptrtoint", "ptr", data, "i64")
 
 
-def _return_code(x: Expressions, n: e.Call) -> str:
+def _return_code(x: Expressions, n: Call) -> str:
     x.scope.fail(x.value(n.args[0]))
     return "0"
 
 
-def _call_kernel(x: Expressions, n: e.Call) -> str:
+def _call_kernel(x: Expressions, n: Call) -> str:
     name, *args = n.args
     types = ["ptr" if a.dtype == "handle" else ty.type_of(a.dtype) for a in args]
     passed = ", ".join(f"{kind} {x.value(a)}" for kind, a in zip(types, args))
     return x.out.here(f"call i32 {layout.quoted(name.value + '__raw')}({passed})")  # type: ignore[attr-defined]
 
 
-CALLS: dict[str, Callable[[Expressions, e.Call], str]] = {
+CALLS: dict[str, Callable[[Expressions, Call], str]] = {
     entry.ARGUMENT: _argument,
     entry.RETURN: _return_code,
     entry.CALL_KERNEL: _call_kernel,

@@ -24,13 +24,47 @@ from whet.compiler.codegen.llvm.text.value import Value
 from whet.compiler.codegen.outside import no_value
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    CmpOp,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    Shuffle,
+    SizeVar,
+    Sub,
+    Var,
+)
 from whet.compiler.tir.ops.ops import FOLD
 
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 _EFFECTS = ("call_packed", "call_extern")
-_COMPARE = {e.EQ: "eq", e.NE: "ne", e.LT: "lt", e.LE: "le", e.GT: "gt", e.GE: "ge"}
+_COMPARE = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
 _DECIDED = ("true", "false")
 
 
@@ -51,37 +85,37 @@ class Expressions:
         self.linear, self.i64 = self.indices.linear, self.indices.i64
         self.pointer, self.is_index = self.indices.pointer, self.indices.is_index
         self._rules: dict[type, Callable[[Any], str]] = {
-            e.IntImm: self._int_imm,
-            e.FloatImm: lambda n: ty.float_constant(n.value, n.dtype),
-            e.Var: self._var,
-            e.SizeVar: self._var,
-            e.Cast: self._cast,
-            e.Add: lambda n: self._sum(n, "add"),
-            e.Sub: lambda n: self._sum(n, "sub"),
-            e.Mul: lambda n: self._arithmetic(n, "mul"),
-            e.Div: lambda n: self._division(n, "div"),
-            e.Mod: lambda n: self._division(n, "rem"),
-            e.FloorDiv: lambda n: self._floor_division(n, "div"),
-            e.FloorMod: lambda n: self._floor_division(n, "rem"),
-            e.Min: lambda n: self._minmax(n, "lt"),
-            e.Max: lambda n: self._minmax(n, "gt"),
+            IntImm: self._int_imm,
+            FloatImm: lambda n: ty.float_constant(n.value, n.dtype),
+            Var: self._var,
+            SizeVar: self._var,
+            Cast: self._cast,
+            Add: lambda n: self._sum(n, "add"),
+            Sub: lambda n: self._sum(n, "sub"),
+            Mul: lambda n: self._arithmetic(n, "mul"),
+            Div: lambda n: self._division(n, "div"),
+            Mod: lambda n: self._division(n, "rem"),
+            FloorDiv: lambda n: self._floor_division(n, "div"),
+            FloorMod: lambda n: self._floor_division(n, "rem"),
+            Min: lambda n: self._minmax(n, "lt"),
+            Max: lambda n: self._minmax(n, "gt"),
             **dict.fromkeys(_COMPARE, self._compare),
-            e.And: lambda n: self._logic(n, "and", "false"),
-            e.Or: lambda n: self._logic(n, "or", "true"),
-            e.Not: self._not,
-            e.Select: lambda n: self._select(n.condition, n.true_value, n.false_value),
-            e.BufferLoad: self._load,
-            e.Ramp: self._ramp,
-            e.Broadcast: self._broadcast,
-            e.Call: self._call,
-            e.Let: self._let,
-            e.Shuffle: self._shuffle,
+            And: lambda n: self._logic(n, "and", "false"),
+            Or: lambda n: self._logic(n, "or", "true"),
+            Not: self._not,
+            Select: lambda n: self._select(n.condition, n.true_value, n.false_value),
+            BufferLoad: self._load,
+            Ramp: self._ramp,
+            Broadcast: self._broadcast,
+            Call: self._call,
+            Let: self._let,
+            Shuffle: self._shuffle,
         }
 
-    def value(self, n: e.PrimExpr) -> str:
+    def value(self, n: PrimExpr) -> str:
         """The value of an expression: a name or a constant."""
         kind = type(n)
-        if n.dtype in INDEX_TYPES and kind is not e.IntImm and self.is_index(n):
+        if n.dtype in INDEX_TYPES and kind is not IntImm and self.is_index(n):
             return self.indices.value_of(n)
         rule = self._rules.get(kind)
         if rule is None:
@@ -90,7 +124,7 @@ class Expressions:
             )
         return rule(n)
 
-    def bind(self, var: e.Var, value: e.PrimExpr) -> None:
+    def bind(self, var: Var, value: PrimExpr) -> None:
         """Let a variable stand for a value, which is computed here."""
         if value.dtype not in INDEX_TYPES:
             self.scope.scalars[var] = self.value(value)
@@ -104,27 +138,27 @@ class Expressions:
 
     # leaves and vectors
 
-    def _int_imm(self, n: e.IntImm) -> str:
+    def _int_imm(self, n: IntImm) -> str:
         if n.dtype == "bool":
             return "true" if n.value else "false"
         half = 1 << (dt.bits(n.dtype) - 1)  # a coefficient may need more bits: it wraps
         return str((n.value + half) % (2 * half) - half)
 
-    def _var(self, n: e.Var) -> str:
+    def _var(self, n: Var) -> str:
         if n in self.scope.scalars:
             return self.scope.scalars[n]
         if n not in self.scope.env:
             raise no_value(n)
         return self.indices.value_of(n)
 
-    def _ramp(self, n: e.Ramp) -> str:
+    def _ramp(self, n: Ramp) -> str:
         name, lanes = dt.split(n.dtype)
         kind = ty.type_of(name)
-        base = self._broadcast(e.Broadcast(n.base, lanes, n.dtype))
+        base = self._broadcast(Broadcast(n.base, lanes, n.dtype))
         steps = "<" + ", ".join(f"{kind} {k * n.stride}" for k in range(lanes)) + ">"
         return self.out.op("add", ty.type_of(n.dtype), base, steps)
 
-    def _broadcast(self, n: e.Broadcast) -> str:
+    def _broadcast(self, n: Broadcast) -> str:
         value, vector = self.value(n.value), ty.type_of(n.dtype)
         if not value.startswith("%"):
             return ty.splat(value, n.dtype)
@@ -133,11 +167,11 @@ class Expressions:
         lanes = f"<{n.lanes} x i32> zeroinitializer"
         return pure(f"shufflevector {vector} {one}, {vector} poison, {lanes}", one)
 
-    def _let(self, n: e.Let) -> str:
+    def _let(self, n: Let) -> str:
         self.bind(n.var, n.value)
         return self.value(n.body)
 
-    def _shuffle(self, n: e.Shuffle) -> str:
+    def _shuffle(self, n: Shuffle) -> str:
         """Lanes picked from vectors side by side: at once from two alike, else one by one."""
         values, dtypes = [self.value(v) for v in n.vectors], [v.dtype for v in n.vectors]
         if len(values) == 2 and len({*dtypes}) == 1 and "x" in dtypes[0] and len(n.indices) > 1:
@@ -154,34 +188,34 @@ class Expressions:
 
     # arithmetic
 
-    def _arithmetic(self, n: e.BinaryOp, op: str) -> str:
+    def _arithmetic(self, n: BinaryOp, op: str) -> str:
         """``add``, ``sub`` or ``mul``."""
         a, b = self.value(n.a), self.value(n.b)
         if dt.is_float(n.dtype):
             return float_operation(self.out, f"f{op}", a, b, n.dtype)
         return self.out.op(op, ty.type_of(n.dtype), a, b)
 
-    def _sum(self, n: e.BinaryOp, op: str) -> str:
+    def _sum(self, n: BinaryOp, op: str) -> str:
         """``add`` or ``sub``, fused with a product."""
         if n.dtype.startswith(("float32", "float64")):
-            if isinstance(n.a, e.Mul):
+            if isinstance(n.a, Mul):
                 z = self.value(n.b)
                 return self._fma(n.a, z if op == "add" else self._negated(z, n.dtype))
-            if isinstance(n.b, e.Mul):
+            if isinstance(n.b, Mul):
                 return self._fma(n.b, self.value(n.a), negate=op == "sub")
         return self._arithmetic(n, op)
 
     def _negated(self, v: str, dtype: str) -> str:
         return self.out.pure(f"fneg {ty.type_of(dtype)} {v}", v)
 
-    def _fma(self, product: e.Mul, z: str, negate: bool = False) -> str:
+    def _fma(self, product: Mul, z: str, negate: bool = False) -> str:
         """A multiplication and an addition, in one step where the processor has it."""
         x, y = self.value(product.a), self.value(product.b)
         if negate:
             x = self._negated(x, product.dtype)
         return self.out.intrinsic("fmuladd", product.dtype, x, y, z)
 
-    def _division(self, n: e.BinaryOp, op: str) -> str:
+    def _division(self, n: BinaryOp, op: str) -> str:
         """The quotient (``div``) that is rounded towards zero, or its remainder (``rem``)."""
         a, b = self.value(n.a), self.value(n.b)
         if not dt.is_float(n.dtype):
@@ -191,13 +225,13 @@ class Expressions:
             return float_operation(self.out, "fdiv", a, b, n.dtype)
         return math_call("fmod", n.dtype, [Value(self.out, v, n.dtype) for v in (a, b)]).text
 
-    def _floor_division(self, n: e.BinaryOp, op: str) -> str:
+    def _floor_division(self, n: BinaryOp, op: str) -> str:
         if dt.is_uint(n.dtype):
             return self._division(n, op)
         a, b = self.value(n.a), self.value(n.b)
         return floor_divided(self.out, op, a, b, n.dtype, constant(n.b))
 
-    def _minmax(self, n: e.BinaryOp, test: str) -> str:
+    def _minmax(self, n: BinaryOp, test: str) -> str:
         """The smaller (``lt``) or the larger (``gt``); the second where one is NaN."""
         a, b = self.value(n.a), self.value(n.b)
         c = compare(self.out, test, a, b, n.dtype)
@@ -205,7 +239,7 @@ class Expressions:
 
     # conditions
 
-    def _compare(self, n: e.CmpOp) -> str:
+    def _compare(self, n: CmpOp) -> str:
         test = _COMPARE[type(n)]
         if self.is_index(n.a) and self.is_index(n.b):
             difference = self.linear(n.a) - self.linear(n.b)
@@ -216,12 +250,12 @@ class Expressions:
             return self.out.op(f"icmp {how}", "i64", left, str(-difference.const))
         return compare(self.out, test, self.value(n.a), self.value(n.b), n.a.dtype)
 
-    def _logic(self, n: e.BinaryOp, op: str, decisive: str) -> str:
+    def _logic(self, n: BinaryOp, op: str, decisive: str) -> str:
         a = self.value(n.a)
         if a in _DECIDED:
             return a if a == decisive else self.value(n.b)
         if dt.lanes(n.dtype) == 1 and _may_trap(n.b):  # a guards what b reads
-            known = e.IntImm("bool", int(op == "or"))
+            known = IntImm("bool", int(op == "or"))
             values = (n.b, known) if op == "and" else (known, n.b)
             return self._if_then_else(n.a, *values)
         b = self.value(n.b)
@@ -229,13 +263,13 @@ class Expressions:
             return b if b == decisive else a
         return self.out.op(op, ty.type_of(n.dtype), a, b)
 
-    def _not(self, n: e.Not) -> str:
+    def _not(self, n: Not) -> str:
         a = self.value(n.a)
         if a in _DECIDED:
             return "false" if a == "true" else "true"
         return self.out.op("xor", ty.type_of(n.dtype), a, ty.splat("true", n.dtype))
 
-    def _select(self, condition: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> str:
+    def _select(self, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:
         c = self.value(condition)
         if c in _DECIDED:
             return self.value(yes if c == "true" else no)
@@ -243,7 +277,7 @@ class Expressions:
         bit = ty.type_of(condition.dtype)
         return self.out.pure(f"select {bit} {c}, {kind} {a}, {kind} {b}", c, a, b)
 
-    def _if_then_else(self, condition: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> str:
+    def _if_then_else(self, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:
         """Both values without a branch where neither reads; else a branch around a slot."""
         c, bit = self.value(condition), ty.type_of(condition.dtype)
         if c in _DECIDED:
@@ -266,11 +300,11 @@ class Expressions:
 
     # loads
 
-    def _load(self, n: e.BufferLoad) -> str:
+    def _load(self, n: BufferLoad) -> str:
         index = n.indices[0]
         if dt.lanes(n.dtype) == 1:
             raw = self._read(n.buffer, n.dtype, self.pointer(n.buffer, self.linear(index)))
-        elif isinstance(index, e.Ramp) and index.stride == 1:
+        elif isinstance(index, Ramp) and index.stride == 1:
             raw = self._read_vector(n, self.pointer(n.buffer, self.linear(index.base)))
         else:
             raw = self._gather(n, index)
@@ -282,7 +316,7 @@ class Expressions:
         text = f"load {ty.memory_type(dtype)}, ptr {p}, align {dt.itemsize(dtype)}"
         return self.out.load(text, self.scope.pointers[id(buffer)])
 
-    def _read_vector(self, n: e.BufferLoad, p: str) -> str:
+    def _read_vector(self, n: BufferLoad, p: str) -> str:
         if n.mask is None:
             return self._read(n.buffer, n.dtype, p)
         mask = self.value(n.mask)
@@ -292,7 +326,7 @@ class Expressions:
         given = f"ptr {p}, i32 {dt.itemsize(n.dtype)}, {bit} {mask}, {kind} zeroinitializer"
         return self.out.load(f"call {kind} {name}({given})", self.scope.pointers[id(n.buffer)])
 
-    def _gather(self, n: e.BufferLoad, index: e.PrimExpr) -> str:
+    def _gather(self, n: BufferLoad, index: PrimExpr) -> str:
         name, lanes = dt.split(n.dtype)
         mask = "" if n.mask is None else self.value(n.mask)
         vector = ty.memory_type(n.dtype)
@@ -317,12 +351,12 @@ class Expressions:
 
     # conversions and calls
 
-    def _cast(self, n: e.Cast) -> str:
+    def _cast(self, n: Cast) -> str:
         if n.dtype == "int64" and self.is_index(n.value):
             return self.i64(self.linear(n.value))
         return converted(self.out, self.value(n.value), n.value.dtype, n.dtype)
 
-    def _call(self, n: e.Call) -> str:
+    def _call(self, n: Call) -> str:
         if n.op in CALLS:
             return CALLS[n.op](self, n)
         if n.op == "if_then_else":
@@ -339,7 +373,7 @@ class Expressions:
         raise CodegenError(f"call {n.op}", "LLVM code has no such function")
 
 
-def _may_trap(n: e.PrimExpr) -> bool:
-    if isinstance(n, e.BufferLoad) or (isinstance(n, e.Call) and n.op in _EFFECTS):
+def _may_trap(n: PrimExpr) -> bool:
+    if isinstance(n, BufferLoad) or (isinstance(n, Call) and n.op in _EFFECTS):
         return True
     return any(map(_may_trap, n.parts))

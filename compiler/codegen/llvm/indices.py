@@ -15,12 +15,27 @@ from whet.compiler.codegen.llvm.scope import Scope
 from whet.compiler.codegen.llvm.text import types as ty
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    DIVISIONS,
+    Add,
+    BinaryOp,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Ramp,
+    SizeVar,
+    Sub,
+    Var,
+)
 from whet.compiler.tir.ops.ops import FOLD
 
-_LINEAR_ATOMS = (e.FloorDiv, e.FloorMod, e.Min, e.Max, e.Mul)
-_INDEX_NODES = (e.Add, e.Sub, *_LINEAR_ATOMS)
+_LINEAR_ATOMS = (FloorDiv, FloorMod, Min, Max, Mul)
+_INDEX_NODES = (Add, Sub, *_LINEAR_ATOMS)
 INDEX_TYPES = ("int32", "int64")
 
 
@@ -32,26 +47,26 @@ class Indices:
         value: writes what is no index: a load, a call.
     """
 
-    def __init__(self, scope: Scope, value: Callable[[e.PrimExpr], str]) -> None:
+    def __init__(self, scope: Scope, value: Callable[[PrimExpr], str]) -> None:
         self.out, self.env, self.pointers = scope.out, scope.env, scope.pointers
         self._value = value
         self._analyzer = Analyzer()
-        self._forms: dict[int, tuple[e.PrimExpr, Affine]] = {}
+        self._forms: dict[int, tuple[PrimExpr, Affine]] = {}
 
-    def is_index(self, n: e.PrimExpr) -> bool:
+    def is_index(self, n: PrimExpr) -> bool:
         """True where a scalar integer expression is made of loop variables alone."""
         if n.dtype not in INDEX_TYPES:
             return False
         kind = type(n)
-        if kind in (e.Var, e.SizeVar):
+        if kind in (Var, SizeVar):
             return n in self.env
-        if kind is e.IntImm:
+        if kind is IntImm:
             return True
         if kind in _INDEX_NODES:
             return self.is_index(n.a) and self.is_index(n.b)  # type: ignore[attr-defined]
         return False
 
-    def linear(self, n: e.PrimExpr) -> Affine:
+    def linear(self, n: PrimExpr) -> Affine:
         """An index as a form of i64 values, numbers of unrolled loops folded in."""
         cached = self._forms.get(id(n))
         if cached is None:
@@ -59,7 +74,7 @@ class Indices:
             self._forms[id(n)] = cached
         return cached[1].mapped(self._atom, self.env)
 
-    def _atom(self, atom: e.PrimExpr) -> Affine:
+    def _atom(self, atom: PrimExpr) -> Affine:
         """The form of an atom that is computed here: all but a variable."""
         if type(atom) in _LINEAR_ATOMS:
             return self._linear_op(atom)  # type: ignore[arg-type]
@@ -72,22 +87,22 @@ class Indices:
         how = "sext" if dtype.startswith("int") else "zext"
         return self.out.cast(how, ty.type_of(dtype), value, "i64")
 
-    def _linear_op(self, n: e.BinaryOp) -> Affine:
+    def _linear_op(self, n: BinaryOp) -> Affine:
         x, y = self.linear(n.a), self.linear(n.b)
         kind = type(n)
         if x.is_const and y.is_const:
-            if y.const == 0 and kind in e.DIVISIONS:
+            if y.const == 0 and kind in DIVISIONS:
                 raise CodegenError("an index", "it divides by zero")
             return Affine.constant(FOLD[kind](x.const, y.const))
         a, b = self.i64(x), self.i64(y)
-        if kind is e.Mul:
+        if kind is Mul:
             return form_of(self.out.op("mul nsw", "i64", a, b))
-        if kind in (e.Min, e.Max):
-            c = self.out.op("icmp slt" if kind is e.Min else "icmp sgt", "i64", a, b)
+        if kind in (Min, Max):
+            c = self.out.op("icmp slt" if kind is Min else "icmp sgt", "i64", a, b)
             return form_of(self.out.select("i64", c, a, b))
         number = y.const if y.is_const else None
-        if kind is e.FloorDiv or (number is not None and number > 0 and not number & (number - 1)):
-            op = "div" if kind is e.FloorDiv else "rem"
+        if kind is FloorDiv or (number is not None and number > 0 and not number & (number - 1)):
+            op = "div" if kind is FloorDiv else "rem"
             return form_of(floor_divided(self.out, op, a, b, "int64", number))
         quotient = floor_divided(self.out, "div", a, b, "int64", number)
         whole = self.out.op("mul nsw", "i64", quotient, b)
@@ -111,7 +126,7 @@ class Indices:
             return str(const)
         return pure(f"add nsw i64 {total}, {const}", total) if const else total
 
-    def value_of(self, n: e.PrimExpr) -> str:
+    def value_of(self, n: PrimExpr) -> str:
         """An index as a value of its own type."""
         value = self.i64(self.linear(n))
         if is_number(value) or n.dtype == "int64":
@@ -128,10 +143,10 @@ class Indices:
         const = index.const
         return pure(f"getelementptr {element}, ptr {p}, i64 {const}", p) if const else p
 
-    def of_lanes(self, index: e.PrimExpr) -> list[Affine]:
+    def of_lanes(self, index: PrimExpr) -> list[Affine]:
         """The index of each lane of a vector of indices."""
         name, lanes = dt.split(index.dtype)
-        if isinstance(index, e.Ramp):
+        if isinstance(index, Ramp):
             base = self.linear(index.base)
             return [base.shifted(k * index.stride) for k in range(lanes)]
         v, kind = self._value(index), ty.type_of(index.dtype)

@@ -26,10 +26,27 @@ from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import CodegenError
 from whet.compiler.target import Target
 from whet.compiler.target.machine.processors import has_entries
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import IntImm
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.stmt import (
+    GRAIN,
+    PARALLEL,
+    UNROLLED,
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+)
 from whet.compiler.tir.visit.rewrite import variables
 
 # Unrolled loops of more statements than this are emitted as loops: the result is the same, and
@@ -115,19 +132,19 @@ class _Kernel:
         self.linear = self.expressions.linear
         self.stores = Stores(self.expressions)
         self.memory = Memory(scope, self.expressions.indices, self.statement, kept=not part)
-        self._rules: dict[type[s.Stmt], Callable[[Any], None]] = {
-            s.SeqStmt: self._sequence,
-            s.For: self._loop,
-            s.BufferStore: self.stores.store,
-            s.IfThenElse: self._if,
-            s.Allocate: self.memory.allocate,
-            s.LetStmt: self._let,
-            s.AssertStmt: self._assert,
-            s.While: self._while,
-            s.AttrStmt: self._attribute,
-            s.DeclBuffer: self.memory.another_view,
-            s.AllocateConst: self.memory.constant,
-            s.Evaluate: self._evaluate,
+        self._rules: dict[type[Stmt], Callable[[Any], None]] = {
+            SeqStmt: self._sequence,
+            For: self._loop,
+            BufferStore: self.stores.store,
+            IfThenElse: self._if,
+            Allocate: self.memory.allocate,
+            LetStmt: self._let,
+            AssertStmt: self._assert,
+            While: self._while,
+            AttrStmt: self._attribute,
+            DeclBuffer: self.memory.another_view,
+            AllocateConst: self.memory.constant,
+            Evaluate: self._evaluate,
         }
 
     def generate(self) -> None:
@@ -174,7 +191,7 @@ class _Kernel:
 
     # statements
 
-    def statement(self, n: s.Stmt) -> None:
+    def statement(self, n: Stmt) -> None:
         """Generate one statement."""
         rule = self._rules.get(type(n))
         if rule is None:
@@ -183,36 +200,36 @@ class _Kernel:
             )
         rule(n)
 
-    def _sequence(self, n: s.SeqStmt) -> None:
+    def _sequence(self, n: SeqStmt) -> None:
         for part in n.seq:
             self.statement(part)
 
-    def _let(self, n: s.LetStmt) -> None:
+    def _let(self, n: LetStmt) -> None:
         self.expressions.bind(n.var, n.value)
         self.statement(n.body)
 
-    def _attribute(self, n: s.AttrStmt) -> None:
+    def _attribute(self, n: AttrStmt) -> None:
         before = self.stores.past_caches
         self.stores.past_caches = self.stores.nontemporal(n)
         self.statement(n.body)
         self.stores.past_caches = before
 
-    def _evaluate(self, n: s.Evaluate) -> None:
-        if not isinstance(n.value, e.IntImm):
+    def _evaluate(self, n: Evaluate) -> None:
+        if not isinstance(n.value, IntImm):
             evaluate(self.expressions, n.value)
 
-    def _loop(self, n: s.For) -> None:
+    def _loop(self, n: For) -> None:
         begin, count = self.linear(n.min), self.linear(n.extent)
         if count.is_const:
             if count.const <= 0:
                 return
-            if n.kind == s.UNROLLED and count.const * statements(n.body) <= MAX_UNROLLED:
+            if n.kind == UNROLLED and count.const * statements(n.body) <= MAX_UNROLLED:
                 for k in range(count.const):
                     self.env[n.var] = begin.shifted(k)
                     self.statement(n.body)
                 del self.env[n.var]
                 return
-        if n.kind == s.PARALLEL and not self.part:
+        if n.kind == PARALLEL and not self.part:
             self._parallel(n)
             return
         self._touch(n.body)
@@ -224,19 +241,19 @@ class _Kernel:
         del self.env[n.var]
         self._touch(n.body)
 
-    def _touch(self, body: s.Stmt) -> None:
+    def _touch(self, body: Stmt) -> None:
         """Forget what was loaded from the buffers that a body writes."""
         for b in self.written.by(body):
             self.scope.touch(b)
 
-    def _while(self, n: s.While) -> None:
+    def _while(self, n: While) -> None:
         self._touch(n.body)
         with self.out.repeat() as leave_unless:
             leave_unless(self.value(n.condition))
             self.statement(n.body)
         self._touch(n.body)
 
-    def _assert(self, n: s.AssertStmt) -> None:
+    def _assert(self, n: AssertStmt) -> None:
         holds = self.value(n.condition)
         if holds != "true":
             number = self.signature.asserts.index(n.message)
@@ -248,7 +265,7 @@ class _Kernel:
                 self.scope.fail(str(FIRST_ASSERT + number))
         self.statement(n.body)
 
-    def _if(self, n: s.IfThenElse) -> None:
+    def _if(self, n: IfThenElse) -> None:
         c = self.value(n.condition)
         if c in ("true", "false"):
             taken = n.then_case if c == "true" else n.else_case
@@ -267,7 +284,7 @@ class _Kernel:
 
     # parallel loops
 
-    def _parallel(self, n: s.For) -> None:
+    def _parallel(self, n: For) -> None:
         """The loop's body as a function of its own, handed to the thread pool."""
         part = f"{self.scope.name}_.part{self.parts}"
         body = _Kernel(self.scope.module, self.func, self.signature, self.written, part)
@@ -307,14 +324,14 @@ class _Kernel:
         self.stores.fence()
         self.scope.module.declare("declare void @whet_parallel_for(ptr, ptr, i64, i64)")
         steps = self.i64(self.linear(n.extent))
-        hand_out = f"i64 {steps}, i64 {int(n.annotations.get(s.GRAIN, 0))}"
+        hand_out = f"i64 {steps}, i64 {int(n.annotations.get(GRAIN, 0))}"
         self.out.line(f"call void @whet_parallel_for(ptr @{part}, ptr {ctx}, {hand_out})")
         self._touch(n.body)
         code = self.out.here("load i32, ptr %nomemory")
         with self.out.branch(self.out.here(f"icmp ne i32 {code}, 0")):
             self.scope.fail(code)
 
-    def run_part(self, n: s.For, error: str) -> None:
+    def run_part(self, n: For, error: str) -> None:
         """Add the function that runs the steps from %begin to %end; ``error`` takes a failure."""
         count = self.out.here("sub i64 %end, %begin")
         start = self.linear(n.min)

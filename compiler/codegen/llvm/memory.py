@@ -13,7 +13,7 @@ from whet.compiler.codegen.llvm.scope import Scope, safe
 from whet.compiler.codegen.llvm.text import types as ty
 from whet.compiler.codegen.outside import no_memory
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.stmt import Allocate, AllocateConst, DeclBuffer, Stmt
 
 # A buffer of at most so many bytes lives on the stack, where SROA may make registers of it.
 STACK_BYTES = 64 * 1024
@@ -32,7 +32,7 @@ class Memory:
     """
 
     def __init__(
-        self, scope: Scope, indices: Indices, statement: Callable[[s.Stmt], None], kept: bool
+        self, scope: Scope, indices: Indices, statement: Callable[[Stmt], None], kept: bool
     ) -> None:
         self.scope, self.out, self.indices = scope, scope.out, indices
         self._statement = statement
@@ -40,7 +40,7 @@ class Memory:
         self._slots: list[str] = []  # workspaces kept between calls
         self._stack: dict[int, str] = {}  # buffer's id -> its memory, for those no register holds
 
-    def allocate(self, n: s.Allocate) -> None:
+    def allocate(self, n: Allocate) -> None:
         """A buffer on the stack, where its size is known and small, or the heap."""
         b, out = n.buffer, self.out
         sizes = [self.indices.linear(d) for d in b.shape]
@@ -66,7 +66,7 @@ class Memory:
             size = out.op("and", "i64", more, "-64")
         self._heap(n, size, known and self._kept)
 
-    def _heap(self, n: s.Allocate, size: str, keep: bool) -> None:
+    def _heap(self, n: Allocate, size: str, keep: bool) -> None:
         """Memory from the heap; of a constant size it is kept from call to call.
 
         Fresh pages cost a page fault each, a millisecond for 4 MiB. One call at a time finds the
@@ -101,7 +101,7 @@ class Memory:
         freed = out.here(f"atomicrmw xchg ptr {slot}, ptr {p} acq_rel") if keep else p
         out.line(f"call void @free(ptr {freed})")
 
-    def another_view(self, n: s.DeclBuffer) -> None:
+    def another_view(self, n: DeclBuffer) -> None:
         """Another view of memory that a buffer with the same ``data`` has."""
         pointer = next((p for b, p in self.scope.memory if b.data is n.buffer.data), None)
         if pointer is None:
@@ -109,7 +109,7 @@ class Memory:
         self.scope.pointers[id(n.buffer)] = pointer
         self._statement(n.body)
 
-    def constant(self, n: s.AllocateConst) -> None:
+    def constant(self, n: AllocateConst) -> None:
         """A global that holds the bytes of an array."""
         data = np.ascontiguousarray(n.data).tobytes()
         name = self.scope.module.constant(f"{self.scope.name}_.const", data, ", align 64")

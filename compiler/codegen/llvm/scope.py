@@ -5,8 +5,8 @@ from __future__ import annotations
 from whet.compiler.arith import Affine
 from whet.compiler.codegen.llvm.text.module import Module
 from whet.compiler.codegen.llvm.text.writer import FunctionWriter
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import Var
 
 
 class Scope:
@@ -28,8 +28,8 @@ class Scope:
         self.module = module
         self.name = name
         self.out = FunctionWriter(module)
-        self.env: dict[e.Var, Affine] = {}
-        self.scalars: dict[e.Var, str] = {}
+        self.env: dict[Var, Affine] = {}
+        self.scalars: dict[Var, str] = {}
         self.pointers: dict[int, str] = {}
         self.memory: list[tuple[Buffer, str]] = []
         self.held: list[str] = []

@@ -14,9 +14,9 @@ from whet.compiler.codegen.llvm.expressions import Expressions
 from whet.compiler.codegen.llvm.text import types as ty
 from whet.compiler.target.machine.processors import architecture_of
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import IntImm, PrimExpr, Ramp
+from whet.compiler.tir.stmt import NONTEMPORAL, AttrStmt, BufferStore
 
 # What a vector that is stored past the caches is aligned to at least, in bytes.
 _ALIGNED = 16
@@ -38,14 +38,14 @@ class Stores:
         self.past_caches: dict[int, int] = {}
         self._unfenced = False
 
-    def nontemporal(self, n: s.AttrStmt) -> dict[int, int]:
+    def nontemporal(self, n: AttrStmt) -> dict[int, int]:
         """The buffers that are stored past the caches inside an attribute."""
-        if n.key != s.NONTEMPORAL or not isinstance(n.node, Buffer):
+        if n.key != NONTEMPORAL or not isinstance(n.node, Buffer):
             return self.past_caches
         place = f"  {self.scope.pointers[id(n.node)]} = alloca "
         if any(line.startswith(place) for line in self.out.allocas):
             return self.past_caches
-        whole = n.value.value if isinstance(n.value, e.IntImm) else _ALIGNED
+        whole = n.value.value if isinstance(n.value, IntImm) else _ALIGNED
         return {**self.past_caches, id(n.node): max(whole, _ALIGNED)}
 
     def fence(self) -> None:
@@ -58,20 +58,20 @@ class Stores:
         else:
             self.out.line("fence release")
 
-    def store(self, n: s.BufferStore) -> None:
+    def store(self, n: BufferStore) -> None:
         """Generate a store."""
         dtype, index = n.value.dtype, n.indices[0]
         value, kind = self.value(n.value), ty.memory_type(dtype)
         if dt.is_bool(dtype):
             value = self.out.cast("zext", ty.type_of(dtype), value, kind)
-        if dt.lanes(dtype) == 1 or (isinstance(index, e.Ramp) and index.stride == 1):
-            place = self.indices.linear(index.base if isinstance(index, e.Ramp) else index)
+        if dt.lanes(dtype) == 1 or (isinstance(index, Ramp) and index.stride == 1):
+            place = self.indices.linear(index.base if isinstance(index, Ramp) else index)
             self._store_at(n, place, value, kind)
         else:
             self._scatter(n, value, kind, index)
         self.scope.touch(n.buffer)
 
-    def _store_at(self, n: s.BufferStore, place: Affine, value: str, kind: str) -> None:
+    def _store_at(self, n: BufferStore, place: Affine, value: str, kind: str) -> None:
         """Store a scalar, or a vector whose elements stand side by side."""
         lanes, size = dt.lanes(n.value.dtype), dt.itemsize(n.buffer.dtype)
         p = self.indices.pointer(n.buffer, place)
@@ -133,7 +133,7 @@ class Stores:
             low = out.op("or", "i64", low, out.op("and", "i64", begin, str(whole - 1)))
         return out.op("icmp eq", "i64", low, "0")
 
-    def _scatter(self, n: s.BufferStore, value: str, kind: str, index: e.PrimExpr) -> None:
+    def _scatter(self, n: BufferStore, value: str, kind: str, index: PrimExpr) -> None:
         scalar, size = ty.scalar_of(kind), dt.itemsize(n.buffer.dtype)
         mask = "" if n.mask is None else self.value(n.mask)
         for k, form in enumerate(self.indices.of_lanes(index)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.stmt import BufferStore, Stmt
 from whet.compiler.tir.visit.rewrite import Node, Rewriter, keep
 
 
-def bottom_up(body: s.Stmt, rules: Mapping[type, Callable[[Any], Node]]) -> s.Stmt:
+def bottom_up(body: Stmt, rules: Mapping[type, Callable[[Any], Node]]) -> Stmt:
     """The statement with rules applied to nodes whose children are rewritten; stores stay.
 
     Args:
@@ -21,5 +21,5 @@ def bottom_up(body: s.Stmt, rules: Mapping[type, Callable[[Any], Node]]) -> s.St
         return lambda n: rule(rewrite.children(n))
 
     own = {kind: after_children(rule) for kind, rule in rules.items()}
-    rewrite = Rewriter({s.BufferStore: keep, **own})
+    rewrite = Rewriter({BufferStore: keep, **own})
     return rewrite(body)

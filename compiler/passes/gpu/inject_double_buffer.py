@@ -35,11 +35,23 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.threads.accesses import SECOND_HALF
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import LT, BufferLoad, BufferView, IntImm, PrimExpr, Ramp, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    SERIAL,
+    UNROLLED,
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    For,
+    IfThenElse,
+    SeqStmt,
+    Stmt,
+    nothing,
+    seq,
+)
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, statements_of, substitute
@@ -60,14 +72,14 @@ _MANY = 8
 def inject_double_buffer(func: PrimFunc) -> PrimFunc:
     """The kernel with two buffers in turns."""
 
-    def loop(n: s.For) -> s.Stmt:
-        return n if n.kind not in (s.SERIAL, s.UNROLLED) else _doubled(n)
+    def loop(n: For) -> Stmt:
+        return n if n.kind not in (SERIAL, UNROLLED) else _doubled(n)
 
-    def mark(n: s.AttrStmt) -> s.Stmt:
+    def mark(n: AttrStmt) -> Stmt:
         return n.body if n.key == DOUBLE_BUFFER else n
 
-    doubled = bottom_up(func.body, {s.For: loop})
-    return func.with_body(bottom_up(doubled, {s.AttrStmt: mark}))
+    doubled = bottom_up(func.body, {For: loop})
+    return func.with_body(bottom_up(doubled, {AttrStmt: mark}))
 
 
 @dataclass(frozen=True)
@@ -79,58 +91,58 @@ class _Stage:
     half: int
 
 
-def _doubled(loop: s.For) -> s.Stmt:
+def _doubled(loop: For) -> Stmt:
     """A loop whose body fills buffers that are to be doubled; itself where there are none."""
-    made: list[s.Allocate] = []
+    made: list[Allocate] = []
     body = loop.body
-    while isinstance(body, s.Allocate):
+    while isinstance(body, Allocate):
         made.append(body)
         body = body.body
-    steps = body.seq if isinstance(body, s.SeqStmt) else (body,)
+    steps = body.seq if isinstance(body, SeqStmt) else (body,)
     filled = [(n, _stage(n, made, body)) for n in steps]
     stages = {stage.old.data: stage for _, stage in filled if stage is not None}
-    if not stages or (isinstance(loop.extent, e.IntImm) and loop.extent.value < 2):
+    if not stages or (isinstance(loop.extent, IntImm) and loop.extent.value < 2):
         return loop
     kept = [x.buffer for x in made if x.buffer.data not in stages]
     return _Doubling(loop, stages).run(filled, kept)
 
 
-def _stage(n: s.Stmt, made: list[s.Allocate], body: s.Stmt) -> _Stage | None:
+def _stage(n: Stmt, made: list[Allocate], body: Stmt) -> _Stage | None:
     """The stage that a marked statement fills; None where there cannot be two of it."""
-    if not (isinstance(n, s.AttrStmt) and n.key == DOUBLE_BUFFER):
+    if not (isinstance(n, AttrStmt) and n.key == DOUBLE_BUFFER):
         return None
-    own = _memory(n.body, s.Allocate)
-    stored = _memory(n.body, s.BufferStore) - own
-    read = _memory(n.body, e.BufferLoad, e.BufferView) - own
+    own = _memory(n.body, Allocate)
+    stored = _memory(n.body, BufferStore) - own
+    read = _memory(n.body, BufferLoad, BufferView) - own
     found = [x.buffer for x in made if x.buffer.data in stored]
     if len(found) != 1 or len(stored) != 1 or not _is_plain(n.body):
         return None
     b = found[0]
-    if len(b.shape) != 1 or not isinstance(b.shape[0], e.IntImm):
+    if len(b.shape) != 1 or not isinstance(b.shape[0], IntImm):
         return None
-    if not b.storage_scope.startswith("shared") or read & _memory(body, s.BufferStore):
+    if not b.storage_scope.startswith("shared") or read & _memory(body, BufferStore):
         return None
     unit = max(1, _ALIGNMENT // dt.itemsize(b.dtype))
     half = -(-b.shape[0].value // unit) * unit
-    new = replace(b, shape=(ops.const(2 * half),), data=e.Var(b.data.name, "handle"))
+    new = replace(b, shape=(ops.const(2 * half),), data=Var(b.data.name, "handle"))
     return _Stage(b, new, half)
 
 
-def _is_plain(n: s.Stmt) -> bool:
+def _is_plain(n: Stmt) -> bool:
     """True if a statement is loops, conditions and a thread's own buffers around stores."""
     match n:
-        case s.AttrStmt():
+        case AttrStmt():
             plain = n.key.startswith("pragma_")
-        case s.Allocate():
+        case Allocate():
             plain = n.buffer.storage_scope == "local"
-        case s.IfThenElse():
+        case IfThenElse():
             plain = n.else_case is None
         case _:
-            plain = isinstance(n, (s.SeqStmt, s.For, s.BufferStore))
+            plain = isinstance(n, (SeqStmt, For, BufferStore))
     return plain and all(map(_is_plain, statements_of(n)))
 
 
-def _memory(n: s.Stmt, *kinds: type) -> set[e.Var]:
+def _memory(n: Stmt, *kinds: type) -> set[Var]:
     """The memory that nodes of some classes make or access in a statement."""
     return {x.buffer.data for x in nodes_of(n, *kinds)}
 
@@ -138,7 +150,7 @@ def _memory(n: s.Stmt, *kinds: type) -> set[e.Var]:
 class _Doubling:
     """Rewrites one loop."""
 
-    def __init__(self, loop: s.For, stages: dict[e.Var, _Stage]) -> None:
+    def __init__(self, loop: For, stages: dict[Var, _Stage]) -> None:
         self.loop = loop
         self.stages = stages
         self.analyzer = Analyzer()
@@ -146,13 +158,13 @@ class _Doubling:
         self.one = ops.const(1, loop.var.dtype)
         self.number = loop.var - loop.min  # of this step
         self.more = self.number + self.one < loop.extent
-        self.first: list[s.Stmt] = []  # in front of the loop
-        self.begin: list[s.Stmt] = []  # in front of the tile's use
-        self.use: list[s.Stmt] = []
-        self.end: list[s.Stmt] = []  # behind it
+        self.first: list[Stmt] = []  # in front of the loop
+        self.begin: list[Stmt] = []  # in front of the tile's use
+        self.use: list[Stmt] = []
+        self.end: list[Stmt] = []  # behind it
         self.held: list[Buffer] = []
 
-    def run(self, steps: list[tuple[s.Stmt, _Stage | None]], kept: list[Buffer]) -> s.Stmt:
+    def run(self, steps: list[tuple[Stmt, _Stage | None]], kept: list[Buffer]) -> Stmt:
         """The whole statement, of the steps of the loop's body and the buffers that stay in it."""
         for n, stage in steps:
             if stage is None:
@@ -161,27 +173,27 @@ class _Doubling:
                 self._fill(n.body, stage)  # type: ignore[attr-defined]
         return self._joined(kept)
 
-    def _joined(self, kept: list[Buffer]) -> s.Stmt:
+    def _joined(self, kept: list[Buffer]) -> Stmt:
         loop = self.loop
-        body = s.seq(
-            *(s.IfThenElse(self.more, x) for x in self.begin),
+        body = seq(
+            *(IfThenElse(self.more, x) for x in self.begin),
             *self.use,
-            *(s.IfThenElse(self.more, x) for x in self.end),
+            *(IfThenElse(self.more, x) for x in self.end),
         )
         for b in [*kept, *self.held]:
-            body = s.Allocate(b, body)
-        first = s.seq(*self.first)
-        if not isinstance(loop.extent, e.IntImm):
-            first = s.IfThenElse(ops.compare(e.LT, 0, loop.extent), first)
+            body = Allocate(b, body)
+        first = seq(*self.first)
+        if not isinstance(loop.extent, IntImm):
+            first = IfThenElse(ops.compare(LT, 0, loop.extent), first)
         notes = dict(loop.annotations)
-        if isinstance(loop.extent, e.IntImm) and loop.extent.value >= _MANY:
+        if isinstance(loop.extent, IntImm) and loop.extent.value >= _MANY:
             notes[UNROLL_FACTOR] = 2
-        out = s.seq(first, s.For(loop.var, loop.min, loop.extent, loop.kind, body, notes))
+        out = seq(first, For(loop.var, loop.min, loop.extent, loop.kind, body, notes))
         for x in self.stages.values():
-            out = s.Allocate(x.new, out)
+            out = Allocate(x.new, out)
         return out
 
-    def _fill(self, fill: s.Stmt, stage: _Stage) -> None:
+    def _fill(self, fill: Stmt, stage: _Stage) -> None:
         begin = substitute(fill, {self.loop.var: self.loop.min})
         self.first.append(renewed(self._in_half(begin, ops.const(0, self.loop.var.dtype))))
         following = substitute(fill, {self.loop.var: self.loop.var + self.one})
@@ -195,22 +207,22 @@ class _Doubling:
         self.end.append(self._marked(self._in_half(parts.stored(later), number), stage))
         self.held.append(parts.held)
 
-    def _marked(self, store: s.Stmt, stage: _Stage) -> s.Stmt:
-        return s.AttrStmt(stage.new, SECOND_HALF, self.loop.var, store)
+    def _marked(self, store: Stmt, stage: _Stage) -> Stmt:
+        return AttrStmt(stage.new, SECOND_HALF, self.loop.var, store)
 
-    def _simplified(self, n: s.Stmt) -> s.Stmt:
-        def load(x: e.BufferLoad) -> e.PrimExpr:
+    def _simplified(self, n: Stmt) -> Stmt:
+        def load(x: BufferLoad) -> PrimExpr:
             indices = tuple(at_base(i, self.analyzer.simplify) for i in x.indices)
             return replace(rewrite.children(x), indices=indices)
 
-        rewrite = Rewriter({e.BufferLoad: load})
+        rewrite = Rewriter({BufferLoad: load})
         return rewrite(n)
 
-    def _in_half(self, n: s.Stmt, number: e.PrimExpr) -> s.Stmt:
+    def _in_half(self, n: Stmt, number: PrimExpr) -> Stmt:
         """The statement on the half of each buffer that a step has."""
         turn = self.analyzer.simplify(number % ops.const(2, number.dtype))
 
-        def index(b: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr]:
+        def index(b: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr]:
             return (at_base(indices[0], lambda i: turn * self.stages[b.data].half + i),)
 
         new = {x.old.data: x.new for x in self.stages.values()}
@@ -228,55 +240,53 @@ class _Held:
         self.tile = tile
         self.held = tile
 
-    def count(self, n: s.Stmt) -> int:
+    def count(self, n: Stmt) -> int:
         """How many elements of the tile a thread stores; very many where that is not known."""
-        if isinstance(n, s.BufferStore):
+        if isinstance(n, BufferStore):
             return dt.lanes(n.value.dtype) if n.buffer.data is self.tile.data else 0
         inside = sum(map(self.count, statements_of(n)))
-        if not isinstance(n, s.For):
+        if not isinstance(n, For):
             return inside
-        return inside * (n.extent.value if isinstance(n.extent, e.IntImm) else _MOST_HELD + 1)
+        return inside * (n.extent.value if isinstance(n.extent, IntImm) else _MOST_HELD + 1)
 
-    def fetched(self, n: s.Stmt) -> s.Stmt:
+    def fetched(self, n: Stmt) -> Stmt:
         """The loops that fill the registers."""
         size = (ops.const(self.count(n)),)
         self.held = Buffer(f"{self.tile.name}.next", size, self.tile.dtype, "local")
-        return self._walk(n, lambda x, at: s.BufferStore(self.held, x.value, (at,)), True)
+        return self._walk(n, lambda x, at: BufferStore(self.held, x.value, (at,)), True)
 
-    def stored(self, n: s.Stmt) -> s.Stmt:
+    def stored(self, n: Stmt) -> Stmt:
         """The loops that store what they hold."""
 
-        def store(x: s.BufferStore, at: e.PrimExpr) -> s.Stmt:
-            value = e.BufferLoad(self.held, (at,), x.value.dtype)
-            return s.BufferStore(x.buffer, value, x.indices, x.mask)
+        def store(x: BufferStore, at: PrimExpr) -> Stmt:
+            value = BufferLoad(self.held, (at,), x.value.dtype)
+            return BufferStore(x.buffer, value, x.indices, x.mask)
 
         return self._walk(n, store, False)
 
-    def _walk(
-        self, root: s.Stmt, store: Callable[[s.BufferStore, e.PrimExpr], s.Stmt], own: bool
-    ) -> s.Stmt:
+    def _walk(self, root: Stmt, store: Callable[[BufferStore, PrimExpr], Stmt], own: bool) -> Stmt:
         """The loops with other stores; those to the thread's own buffers stay if ``own``."""
 
-        def walk(n: s.Stmt, first: e.PrimExpr) -> s.Stmt:
+        def walk(n: Stmt, first: PrimExpr) -> Stmt:
             inside = self.count(n)
-            if not inside and (isinstance(n, s.BufferStore) or not own):
-                return n if own else s.nothing()
-            if isinstance(n, s.BufferStore):
-                lanes = e.Ramp(first, 1, inside, dt.vector("int32", inside))
+            if not inside and (isinstance(n, BufferStore) or not own):
+                return n if own else nothing()
+            if isinstance(n, BufferStore):
+                lanes = Ramp(first, 1, inside, dt.vector("int32", inside))
                 return store(n, first if inside == 1 else lanes)
-            if isinstance(n, s.SeqStmt):
+            if isinstance(n, SeqStmt):
                 out = []
                 for x in n.seq:
                     out.append(walk(x, first))
                     first += ops.const(self.count(x))
-                return s.seq(*out)
-            if isinstance(n, s.For):
+                return seq(*out)
+            if isinstance(n, For):
                 each = ops.cast("int32", n.var - n.min) * self.count(n.body)
-                kind = s.UNROLLED if inside else n.kind
+                kind = UNROLLED if inside else n.kind
                 return replace(n, kind=kind, body=walk(n.body, first + each))
-            if isinstance(n, s.IfThenElse):
-                return s.IfThenElse(n.condition, walk(n.then_case, first), None, n.likely)
+            if isinstance(n, IfThenElse):
+                return IfThenElse(n.condition, walk(n.then_case, first), None, n.likely)
             body = walk(n.body, first)  # type: ignore[attr-defined]
-            return s.Allocate(n.buffer, body) if own and isinstance(n, s.Allocate) else body
+            return Allocate(n.buffer, body) if own and isinstance(n, Allocate) else body
 
         return walk(root, ops.const(0))

@@ -19,11 +19,27 @@ from dataclasses import replace
 from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.effects import is_pure
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, BufferView, IntImm, PrimExpr, Var
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import (
+    ALLREDUCE,
+    SERIAL,
+    UNROLLED,
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+    seq,
+)
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
 from whet.compiler.tir.visit.rewrite import TABLE, nodes_of, statements_of
 
@@ -35,15 +51,15 @@ _UNROLLED_BELOW = 16
 def inject_virtual_thread(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
     """The function without loops over virtual threads."""
 
-    def loop(n: s.For) -> s.Stmt:
+    def loop(n: For) -> Stmt:
         return _injected(n) if n.thread.startswith(_TAGS) else n
 
-    return func.with_body(bottom_up(func.body, {s.For: loop}))
+    return func.with_body(bottom_up(func.body, {For: loop}))
 
 
-def _injected(n: s.For) -> s.Stmt:
-    serial = replace(n, kind=s.SERIAL, thread="")
-    if not isinstance(n.extent, e.IntImm) or nodes_of(n.body, s.DeclBuffer):
+def _injected(n: For) -> Stmt:
+    serial = replace(n, kind=SERIAL, thread="")
+    if not isinstance(n.extent, IntImm) or nodes_of(n.body, DeclBuffer):
         return serial
     injector = _Injector(n)
     return serial if injector.accumulates_outside(n.body, False) else injector.visit(n.body)
@@ -52,119 +68,119 @@ def _injected(n: s.For) -> s.Stmt:
 class _Touched:
     """Finds what depends on a virtual thread: variables, and buffers allocated in its loop."""
 
-    def __init__(self, loop: s.For) -> None:
-        self.variables: set[e.Var] = {loop.var}
-        self.inside: set[Buffer] = {n.buffer for n in nodes_of(loop.body, s.Allocate)}
+    def __init__(self, loop: For) -> None:
+        self.variables: set[Var] = {loop.var}
+        self.inside: set[Buffer] = {n.buffer for n in nodes_of(loop.body, Allocate)}
         self.buffers: set[Buffer] = set()
         before = -1
         while before != len(self.variables) + len(self.buffers):
             before = len(self.variables) + len(self.buffers)
             self._statement(loop.body, False)
 
-    def depends(self, n: e.PrimExpr) -> bool:
+    def depends(self, n: PrimExpr) -> bool:
         """True for an expression that depends on the virtual thread."""
-        if isinstance(n, e.Var):
+        if isinstance(n, Var):
             return n in self.variables
-        if isinstance(n, (e.BufferLoad, e.BufferView)) and n.buffer in self.buffers:
+        if isinstance(n, (BufferLoad, BufferView)) and n.buffer in self.buffers:
             return True
         return any(self.depends(p) for p in n.parts)
 
-    def decided(self, n: s.Stmt) -> bool:
+    def decided(self, n: Stmt) -> bool:
         """True for a statement with an expression of its own that depends on the thread."""
-        return any(self.depends(p) for p in n.parts if not isinstance(p, s.Stmt))
+        return any(self.depends(p) for p in n.parts if not isinstance(p, Stmt))
 
-    def _statement(self, n: s.Stmt, around: bool) -> None:
+    def _statement(self, n: Stmt, around: bool) -> None:
         """Look at a statement that runs under something that depends on the thread, or not."""
         here = around or self.decided(n)
-        if isinstance(n, s.BufferStore) and here and n.buffer in self.inside:
+        if isinstance(n, BufferStore) and here and n.buffer in self.inside:
             self.buffers.add(n.buffer)
-        if isinstance(n, (s.For, s.LetStmt)) and here:
+        if isinstance(n, (For, LetStmt)) and here:
             self.variables.add(n.var)
-        if isinstance(n, s.Evaluate) and not is_pure(n.value):
+        if isinstance(n, Evaluate) and not is_pure(n.value):
             # a buffer that a call may write is each thread's own
-            handed_over = nodes_of(n.value, e.BufferLoad, e.BufferView)
+            handed_over = nodes_of(n.value, BufferLoad, BufferView)
             self.buffers.update(x.buffer for x in handed_over if x.buffer in self.inside)
         for p in statements_of(n):
             self._statement(p, here)
 
 
 class _Injector:
-    def __init__(self, loop: s.For) -> None:
+    def __init__(self, loop: For) -> None:
         self.thread = loop
         self.touched = _Touched(loop)
         self.repeated: dict[Buffer, Buffer] = {}
 
-    def accumulates_outside(self, n: s.Stmt, around: bool) -> bool:
+    def accumulates_outside(self, n: Stmt, around: bool) -> bool:
         """True where the same sum, into memory of others, is formed by each thread.
 
         How often it has to run then depends on where its first value is set.
         """
         here = around or self.touched.decided(n)
-        if isinstance(n, s.BufferStore):
+        if isinstance(n, BufferStore):
             outside = n.buffer not in self.touched.inside
-            reads = [x.buffer for x in nodes_of(n.value, e.BufferLoad)]
+            reads = [x.buffer for x in nodes_of(n.value, BufferLoad)]
             return outside and not here and n.buffer in reads
         return any(self.accumulates_outside(p, here) for p in statements_of(n))
 
-    def visit(self, n: s.Stmt) -> s.Stmt:
+    def visit(self, n: Stmt) -> Stmt:
         """The statement for all virtual threads."""
-        if isinstance(n, s.SeqStmt):
-            return s.seq(*[self.visit(x) for x in n.seq])
-        if isinstance(n, s.Allocate):
+        if isinstance(n, SeqStmt):
+            return seq(*[self.visit(x) for x in n.seq])
+        if isinstance(n, Allocate):
             return self._allocate(n)
         if self._separate(n):
             return self._around(n)
-        parts = [self.visit(p) if isinstance(p, s.Stmt) else p for p in n.parts]
+        parts = [self.visit(p) if isinstance(p, Stmt) else p for p in n.parts]
         out = TABLE[type(n)][1](n, tuple(parts))
-        if isinstance(n, s.AttrStmt) and n.node in self.repeated:
+        if isinstance(n, AttrStmt) and n.node in self.repeated:
             return replace(out, node=self.repeated[n.node])
         return out
 
-    def _separate(self, n: s.Stmt) -> bool:
+    def _separate(self, n: Stmt) -> bool:
         """True for a statement that each thread must run by itself."""
         if self.touched.decided(n):
             return True
-        if isinstance(n, s.BufferStore):
+        if isinstance(n, BufferStore):
             return n.buffer in self.touched.buffers
-        if isinstance(n, s.AttrStmt) and n.key == s.ALLREDUCE:
+        if isinstance(n, AttrStmt) and n.key == ALLREDUCE:
             # a tree as a whole: what its steps share are barriers and shuffles of one sum
             return n.node in self.touched.buffers
-        if isinstance(n, s.For) and self._is_step_of_tree(n):
+        if isinstance(n, For) and self._is_step_of_tree(n):
             return True
-        return isinstance(n, s.Evaluate) and not is_pure(n.value)
+        return isinstance(n, Evaluate) and not is_pure(n.value)
 
-    def _is_step_of_tree(self, n: s.Stmt) -> bool:
+    def _is_step_of_tree(self, n: Stmt) -> bool:
         """True where some threads add what others have to their own, between barriers."""
-        while isinstance(n, s.For) and n.thread.startswith("threadIdx"):
+        while isinstance(n, For) and n.thread.startswith("threadIdx"):
             n = n.body
-        if not isinstance(n, s.IfThenElse) or n.else_case is not None:
+        if not isinstance(n, IfThenElse) or n.else_case is not None:
             return False
-        if nodes_of(n.then_case, s.For, s.Allocate, s.While):
+        if nodes_of(n.then_case, For, Allocate, While):
             return False
-        stored = {x.buffer for x in nodes_of(n.then_case, s.BufferStore)}
-        loaded = {x.buffer for x in nodes_of(n.then_case, e.BufferLoad)}
+        stored = {x.buffer for x in nodes_of(n.then_case, BufferStore)}
+        loaded = {x.buffer for x in nodes_of(n.then_case, BufferLoad)}
         both = stored & loaded & self.touched.buffers
         return any(b.storage_scope.startswith("shared") for b in both)
 
-    def _allocate(self, n: s.Allocate) -> s.Stmt:
+    def _allocate(self, n: Allocate) -> Stmt:
         b = n.buffer
         if b not in self.touched.buffers:
-            return s.Allocate(b, self.visit(n.body))
+            return Allocate(b, self.visit(n.body))
         new = replace(b, shape=(b.shape[0] * self.thread.extent,))
         self.repeated[b] = new
-        return s.Allocate(new, self.visit(n.body))
+        return Allocate(new, self.visit(n.body))
 
-    def _around(self, n: s.Stmt) -> s.Stmt:
+    def _around(self, n: Stmt) -> Stmt:
         """The statement in a loop over the threads, each with its part of the buffers."""
         thread = self.thread
-        var = e.Var(thread.var.name, thread.var.dtype)
+        var = Var(thread.var.name, thread.var.dtype)
         number = var - thread.min
 
         rewrite = BufferRewriter(
             lambda b: self.repeated.get(b, b),
             lambda b, indices: (at_base(indices[0], lambda i: number * b.shape[0] + i),),
-            {e.Var: lambda v: var if v is thread.var else v},
+            {Var: lambda v: var if v is thread.var else v},
         )
-        assert isinstance(thread.extent, e.IntImm)
-        kind = s.UNROLLED if thread.extent.value < _UNROLLED_BELOW else s.SERIAL
-        return s.For(var, thread.min, thread.extent, kind, rewrite(n))
+        assert isinstance(thread.extent, IntImm)
+        kind = UNROLLED if thread.extent.value < _UNROLLED_BELOW else SERIAL
+        return For(var, thread.min, thread.extent, kind, rewrite(n))

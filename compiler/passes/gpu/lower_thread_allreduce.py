@@ -39,11 +39,38 @@ from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.passes.contract.uses import handed_on, is_address
 from whet.compiler.passes.threads.guards import used_by
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    EQ,
+    LT,
+    Add,
+    BufferLoad,
+    BufferView,
+    Call,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Var,
+    is_int,
+)
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    ALLREDUCE,
+    SERIAL,
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+    seq,
+)
 from whet.compiler.tir.visit.buffers import BufferRewriter
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import Rewriter, conjuncts, nodes_of, variables
@@ -75,9 +102,9 @@ class _Tree:
         symmetric: whether it does not matter which of two values comes first.
     """
 
-    thread: e.Var
+    thread: Var
     count: int
-    combine: s.Stmt
+    combine: Stmt
     buffers: tuple[Buffer, ...]
     own: Affine
     there: Affine
@@ -88,20 +115,20 @@ class _Lowering(Rewriter):
     def __init__(self, func: PrimFunc) -> None:
         self.extents = func.attrs["thread_extent"]
         self.analyzer = Analyzer()
-        self.threads: dict[str, e.Var] = {}
-        self.tests: list[set[e.Var]] = []  # the variables of conditions and loops around
-        self.derived: set[e.Var] = set()  # variables whose value a thread's coordinates are in
+        self.threads: dict[str, Var] = {}
+        self.tests: list[set[Var]] = []  # the variables of conditions and loops around
+        self.derived: set[Var] = set()  # variables whose value a thread's coordinates are in
         self.trees: list[_Tree] = []
         super().__init__(
-            {s.AttrStmt: self._attribute, s.IfThenElse: self._test, s.For: self._for,
-             s.LetStmt: self._let, s.While: self._test}
+            {AttrStmt: self._attribute, IfThenElse: self._test, For: self._for,
+             LetStmt: self._let, While: self._test}
         )  # fmt: skip
 
-    def _attribute(self, n: s.AttrStmt) -> s.Stmt:
+    def _attribute(self, n: AttrStmt) -> Stmt:
         if n.key == "thread_extent":
             self.threads[n.node.name] = n.node
             self.analyzer.bind_loop(n.node, _ZERO, n.value)
-        if n.key != s.ALLREDUCE:
+        if n.key != ALLREDUCE:
             return self.children(n)
         tree = self._tree(n)
         if tree is None:
@@ -109,36 +136,36 @@ class _Lowering(Rewriter):
         self.trees.append(tree)
         return _Shuffles(tree).lowered()
 
-    def _let(self, n: s.LetStmt) -> s.Stmt:
+    def _let(self, n: LetStmt) -> Stmt:
         if variables(n.value) & {*self.threads.values(), *self.derived}:
             self.derived.add(n.var)
         return self.children(n)
 
-    def _test(self, n: s.IfThenElse | s.While) -> s.Stmt:
+    def _test(self, n: IfThenElse | While) -> Stmt:
         return self._under(n, n.condition)
 
-    def _for(self, n: s.For) -> s.Stmt:
+    def _for(self, n: For) -> Stmt:
         self.analyzer.bind_loop(n.var, n.min, n.extent)
         return self._under(n, n.min, n.extent)
 
-    def _under(self, n: s.Stmt, *tests: e.PrimExpr) -> s.Stmt:
+    def _under(self, n: Stmt, *tests: PrimExpr) -> Stmt:
         self.tests.append(set().union(*map(used_by, tests)))
         out = self.children(n)
         self.tests.pop()
         return out
 
-    def _tree(self, n: s.AttrStmt) -> _Tree | None:
+    def _tree(self, n: AttrStmt) -> _Tree | None:
         """The tree that an attribute marks; None where shuffles cannot reduce it."""
-        assert isinstance(n.value, e.IntImm)
+        assert isinstance(n.value, IntImm)
         count, thread = n.value.value, self.threads.get("threadIdx.x")
         span = self.extents.get("threadIdx.x")
-        if thread is None or not isinstance(span, e.IntImm) or span.value != count:
+        if thread is None or not isinstance(span, IntImm) or span.value != count:
             return None
         power = count & (count - 1) == 0
         if count < 4 or not (count % _WARP == 0 or (power and count < _WARP)):
             return None
-        first = n.body.seq[0] if isinstance(n.body, s.SeqStmt) else n.body
-        if not isinstance(first, s.IfThenElse) or first.else_case is not None:
+        first = n.body.seq[0] if isinstance(n.body, SeqStmt) else n.body
+        if not isinstance(first, IfThenElse) or first.else_case is not None:
             return None
         return self._read(first.then_case, thread, count) if self._come_by(count) else None
 
@@ -152,15 +179,15 @@ class _Lowering(Rewriter):
             differ = {t for t in differ if t.name == "threadIdx.x"}
         return not inside & differ
 
-    def _rows(self) -> set[e.Var]:
+    def _rows(self) -> set[Var]:
         """The other threads of the block: without parts of their own they have none at all."""
         others = [n for n in ("threadIdx.y", "threadIdx.z") if n in self.threads]
-        return {self.threads[n] for n in others if not e.is_int(self.extents.get(n), 1)}
+        return {self.threads[n] for n in others if not is_int(self.extents.get(n), 1)}
 
-    def _read(self, combine: s.Stmt, thread: e.Var, count: int) -> _Tree | None:
-        if nodes_of(combine, s.For):  # virtual threads, each with parts of its own
+    def _read(self, combine: Stmt, thread: Var, count: int) -> _Tree | None:
+        if nodes_of(combine, For):  # virtual threads, each with parts of its own
             return None
-        stores, loads = nodes_of(combine, s.BufferStore), nodes_of(combine, e.BufferLoad)
+        stores, loads = nodes_of(combine, BufferStore), nodes_of(combine, BufferLoad)
         affine = self.analyzer.affine
         buffers = tuple(dict.fromkeys(x.buffer for x in stores))
         own = affine(stores[0].indices[0])
@@ -178,14 +205,14 @@ class _Lowering(Rewriter):
         return _Tree(thread, count, combine, buffers, own, there, _is_symmetric(combine))
 
 
-def _is_symmetric(combine: s.Stmt) -> bool:
-    if not isinstance(combine, s.BufferStore):
+def _is_symmetric(combine: Stmt) -> bool:
+    if not isinstance(combine, BufferStore):
         return False
     v = combine.value
-    if isinstance(v, (e.Min, e.Max)) and dt.is_float(v.dtype) and dt.bits(v.dtype) == 16:
+    if isinstance(v, (Min, Max)) and dt.is_float(v.dtype) and dt.bits(v.dtype) == 16:
         return False  # where one is NaN, it is the second one
-    plain = isinstance(v, (e.Add, e.Mul, e.Min, e.Max))
-    return plain and isinstance(v.a, e.BufferLoad) and isinstance(v.b, e.BufferLoad)  # type: ignore[attr-defined]
+    plain = isinstance(v, (Add, Mul, Min, Max))
+    return plain and isinstance(v.a, BufferLoad) and isinstance(v.b, BufferLoad)  # type: ignore[attr-defined]
 
 
 class _Shuffles:
@@ -201,10 +228,10 @@ class _Shuffles:
         self.part = {b: _local(b, "part") for b in tree.buffers}
         self.other = {b: _local(b, "other") for b in tree.buffers}
 
-    def lowered(self) -> s.Stmt:
+    def lowered(self) -> Stmt:
         """The statements in place of the tree."""
         tree, own = self.tree, self.tree.own.to_expr()
-        steps: list[s.Stmt] = [_store(p, _load(b, own)) for b, p in self.part.items()]
+        steps: list[Stmt] = [_store(p, _load(b, own)) for b, p in self.part.items()]
         steps += self._exchange(min(tree.count, _WARP))
         made = [*self.part.values(), *self.other.values()]
         if tree.count > _WARP:
@@ -212,68 +239,66 @@ class _Shuffles:
             made += warps.values()
             steps += self._across(warps)
         steps += [_store(b, _load(p), own) for b, p in self.part.items()]
-        out = s.seq(*steps)
+        out = seq(*steps)
         for b in reversed(made):
-            out = s.Allocate(b, out)
+            out = Allocate(b, out)
         return out
 
-    def _exchange(self, lanes: int) -> list[s.Stmt]:
+    def _exchange(self, lanes: int) -> list[Stmt]:
         """Reduce over groups of neighbouring lanes; every lane of a group has the result."""
-        steps: list[s.Stmt] = []
+        steps: list[Stmt] = []
         symmetric = self.tree.symmetric
         op = "warp_shuffle_xor" if symmetric else "warp_shuffle_down"
         half = lanes // 2
         while half:
             for b, p in self.part.items():
-                steps.append(
-                    _store(self.other[b], e.Call(b.dtype, op, (_load(p), ops.const(half))))
-                )
+                steps.append(_store(self.other[b], Call(b.dtype, op, (_load(p), ops.const(half)))))
             steps.append(self._combined({b: _load(x) for b, x in self.other.items()}))
             half //= 2
         if not symmetric:  # the first lane has it
             for b, p in self.part.items():
-                first = e.Call(b.dtype, "warp_shuffle", (_load(p), _ZERO, ops.const(lanes)))
+                first = Call(b.dtype, "warp_shuffle", (_load(p), _ZERO, ops.const(lanes)))
                 steps.append(_store(p, first))
         return steps
 
-    def _across(self, warps: dict[Buffer, Buffer]) -> list[s.Stmt]:
+    def _across(self, warps: dict[Buffer, Buffer]) -> list[Stmt]:
         """Reduce over the warps of a row of threads, by way of shared memory."""
         tree, part = self.tree, self.part
         number = tree.count // _WARP
         first = (tree.own - Analyzer().affine(tree.thread)).to_expr() // _WARP
-        leads = ops.compare(e.EQ, tree.thread % _WARP, _ZERO)
+        leads = ops.compare(EQ, tree.thread % _WARP, _ZERO)
         at = first + tree.thread // _WARP
         stores = [_store(w, _load(part[b]), at) for b, w in warps.items()]
-        steps: list[s.Stmt] = [s.IfThenElse(leads, s.seq(*stores))]
+        steps: list[Stmt] = [IfThenElse(leads, seq(*stores))]
         if tree.symmetric and number & (number - 1) == 0:
             mine = first + tree.thread % number
             steps += [_store(part[b], _load(w, mine)) for b, w in warps.items()]
             return steps + self._exchange(number)
         steps += [_store(part[b], _load(w, first)) for b, w in warps.items()]
-        warp = e.Var("warp")
+        warp = Var("warp")
         step = self._combined({b: _load(w, first + warp) for b, w in warps.items()})
-        steps.append(s.For(warp, ops.const(1), ops.const(number - 1), s.SERIAL, step))
+        steps.append(For(warp, ops.const(1), ops.const(number - 1), SERIAL, step))
         return steps
 
-    def _combined(self, others: dict[Buffer, e.PrimExpr]) -> s.Stmt:
+    def _combined(self, others: dict[Buffer, PrimExpr]) -> Stmt:
         """A step of the tree on a thread's part and another value."""
         analyzer = Analyzer()
 
-        def load(n: e.BufferLoad) -> e.PrimExpr:
+        def load(n: BufferLoad) -> PrimExpr:
             if n.buffer not in self.part:
                 return rewrite.children(n)
             if analyzer.affine(n.indices[0]).key == self.tree.there.key:
                 return others[n.buffer]
             return _load(self.part[n.buffer])
 
-        def store(n: s.BufferStore) -> s.Stmt:
+        def store(n: BufferStore) -> Stmt:
             return _store(self.part[n.buffer], rewrite(n.value))
 
-        rewrite = Rewriter({e.BufferLoad: load, s.BufferStore: store})
+        rewrite = Rewriter({BufferLoad: load, BufferStore: store})
         return renewed(rewrite(self.tree.combine))
 
 
-def _in_registers(body: s.Stmt, tree: _Tree) -> s.Stmt:
+def _in_registers(body: Stmt, tree: _Tree) -> Stmt:
     """The kernel with the parts in registers, where only their own threads use them."""
     moved = {b.data: _local(b, "") for b in tree.buffers}
     if not _Uses(tree).alone(body, False):
@@ -294,41 +319,41 @@ class _Uses:
 
     def alone(self, n: Any, leads: bool) -> bool:
         """True for a node without such uses, which only the first thread runs if ``leads``."""
-        if isinstance(n, s.IfThenElse):
+        if isinstance(n, IfThenElse):
             inside = leads or self._leads(n.condition)
             cases = self.alone(n.condition, leads) and self.alone(n.then_case, inside)
             return cases and (n.else_case is None or self.alone(n.else_case, leads))
-        if isinstance(n, e.Var):
+        if isinstance(n, Var):
             return n not in self.parts  # an address
         if is_address(n):
             held = handed_on(n)
             own = held is None or held.data not in self.parts
         else:
-            access = isinstance(n, (e.BufferView, e.BufferLoad, s.BufferStore))
+            access = isinstance(n, (BufferView, BufferLoad, BufferStore))
             own = not access or n.buffer.data not in self.parts or self._is_own(n, leads)
         return own and all(self.alone(x, leads) for x in n.parts)
 
-    def _is_own(self, n: e.BufferView | e.BufferLoad | s.BufferStore, leads: bool) -> bool:
+    def _is_own(self, n: BufferView | BufferLoad | BufferStore, leads: bool) -> bool:
         """True for an access to the thread's own part, or to the result by one who may."""
-        if isinstance(n, e.BufferView) or len(n.indices) != 1:
+        if isinstance(n, BufferView) or len(n.indices) != 1:
             return False
         at = self.analyzer.affine(n.indices[0]).key
-        return at == self.own or (at == self.first and (leads or isinstance(n, e.BufferLoad)))
+        return at == self.own or (at == self.first and (leads or isinstance(n, BufferLoad)))
 
-    def _leads(self, condition: e.PrimExpr) -> bool:
+    def _leads(self, condition: PrimExpr) -> bool:
         """True where a condition lets only the first thread through, whose part is the result."""
         return any(
-            isinstance(c, e.LT) and c.a is self.thread and e.is_int(c.b, 1)
+            isinstance(c, LT) and c.a is self.thread and is_int(c.b, 1)
             for c in conjuncts(condition)
         )
 
 
-def _load(b: Buffer, index: e.PrimExpr = _ZERO) -> e.PrimExpr:
-    return e.BufferLoad(b, (index,), b.dtype)
+def _load(b: Buffer, index: PrimExpr = _ZERO) -> PrimExpr:
+    return BufferLoad(b, (index,), b.dtype)
 
 
-def _store(b: Buffer, value: e.PrimExpr, index: e.PrimExpr = _ZERO) -> s.BufferStore:
-    return s.BufferStore(b, value, (index,))
+def _store(b: Buffer, value: PrimExpr, index: PrimExpr = _ZERO) -> BufferStore:
+    return BufferStore(b, value, (index,))
 
 
 def _local(b: Buffer, what: str) -> Buffer:

@@ -31,11 +31,11 @@ from typing import Any
 from whet.compiler.arith import Analyzer
 from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, BufferView, IntImm, PrimExpr, Var, int_value
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import SHARED_OFFSET, Allocate, AttrStmt, BufferStore, For, Stmt, While
 from whet.compiler.tir.visit.rewrite import nodes_of, statements_of
 
 _ALIGNMENT = 16  # bytes of the widest access
@@ -53,11 +53,11 @@ class _Held:
     """
 
     buffer: Buffer
-    size: e.PrimExpr
+    size: PrimExpr
     depth: int
     first: int
     last: int
-    offset: e.PrimExpr = field(default_factory=lambda: ops.const(0))
+    offset: PrimExpr = field(default_factory=lambda: ops.const(0))
 
     def meets(self, other: _Held) -> bool:
         """True if the two cannot have the same bytes."""
@@ -76,11 +76,11 @@ def plan_shared_memory(func: PrimFunc) -> PrimFunc:
     held = _Lives(func.body).held
     total = _place(list(held.values()))
 
-    def allocate(n: s.Allocate) -> s.Stmt:
+    def allocate(n: Allocate) -> Stmt:
         found = held.get(n.buffer.data)
-        return n if found is None else s.AttrStmt(found.buffer, s.SHARED_OFFSET, found.offset, n)
+        return n if found is None else AttrStmt(found.buffer, SHARED_OFFSET, found.offset, n)
 
-    return func.with_body(bottom_up(func.body, {s.Allocate: allocate})).with_attr(
+    return func.with_body(bottom_up(func.body, {Allocate: allocate})).with_attr(
         "shared_bytes", total
     )
 
@@ -88,22 +88,22 @@ def plan_shared_memory(func: PrimFunc) -> PrimFunc:
 class _Lives:
     """When each shared buffer of a kernel is needed, in the order of its statements."""
 
-    def __init__(self, body: s.Stmt) -> None:
-        self.held: dict[e.Var, _Held] = {}
+    def __init__(self, body: Stmt) -> None:
+        self.held: dict[Var, _Held] = {}
         self.now = 0
         self.depth = 0
         self._statement(body)
 
-    def _statement(self, n: s.Stmt) -> set[e.Var]:
+    def _statement(self, n: Stmt) -> set[Var]:
         """The shared memory that a statement uses, after taking note of it."""
-        if isinstance(n, s.Allocate) and n.buffer.storage_scope.startswith("shared"):
+        if isinstance(n, Allocate) and n.buffer.storage_scope.startswith("shared"):
             self.now += 1
             self.held[n.buffer.data] = _Held(
                 n.buffer, _size(n.buffer), self.depth, self.now, self.now - 1
             )
             return self._statement(n.body)
         begin = self.now + 1
-        loop = isinstance(n, (s.For, s.While))
+        loop = isinstance(n, (For, While))
         self.depth += loop
         used = self._own(n)
         for x in statements_of(n):
@@ -116,42 +116,42 @@ class _Lives:
                     self._needed(data, begin, self.now)
         return used
 
-    def _own(self, n: s.Stmt) -> set[e.Var]:
-        used = {n.buffer.data} if isinstance(n, s.BufferStore) else set()
+    def _own(self, n: Stmt) -> set[Var]:
+        used = {n.buffer.data} if isinstance(n, BufferStore) else set()
         for part in n.parts:
-            if not isinstance(part, s.Stmt):
-                for x in nodes_of(part, e.BufferLoad, e.BufferView, e.Var):
-                    used.add(x if isinstance(x, e.Var) else x.buffer.data)
+            if not isinstance(part, Stmt):
+                for x in nodes_of(part, BufferLoad, BufferView, Var):
+                    used.add(x if isinstance(x, Var) else x.buffer.data)
         used &= self.held.keys()
         self.now += 1
         for data in used:
             self._needed(data, self.now, self.now)
         return used
 
-    def _needed(self, data: e.Var, first: int, last: int) -> None:
+    def _needed(self, data: Var, first: int, last: int) -> None:
         x = self.held[data]
         never = x.last < x.first
         x.first = first if never else min(x.first, first)
         x.last = max(x.last, last)
 
 
-def _size(b: Buffer) -> e.PrimExpr:
+def _size(b: Buffer) -> PrimExpr:
     (count,) = b.get_flattened_buffer().shape
-    if not isinstance(count, e.IntImm) and Analyzer().affine(count).const < 0:
+    if not isinstance(count, IntImm) and Analyzer().affine(count).const < 0:
         count = ops.maximum(count, 0)  # of no rows: the last one's padding is taken off
     return count * dt.itemsize(b.dtype)
 
 
-def _bytes(size: e.PrimExpr) -> int:
+def _bytes(size: PrimExpr) -> int:
     """A constant size; that of a buffer which shares with none, where it is not known."""
-    return e.int_value(size) or 0
+    return int_value(size) or 0
 
 
-def _place(held: list[_Held]) -> e.PrimExpr:
+def _place(held: list[_Held]) -> PrimExpr:
     """Give each buffer its offset, the largest first; the size of the arena."""
     placed: list[tuple[_Held, int]] = []
     total = 0
-    known = [x for x in held if isinstance(x.size, e.IntImm)]
+    known = [x for x in held if isinstance(x.size, IntImm)]
     for x in sorted(known, key=lambda x: -_bytes(x.size)):
         around = [(at, at + _bytes(y.size)) for y, at in placed if x.meets(y)]
         at = 0
@@ -162,9 +162,9 @@ def _place(held: list[_Held]) -> e.PrimExpr:
         x.offset = ops.const(at)
         total = max(total, at + _bytes(x.size))
         placed.append((x, at))
-    end: e.PrimExpr = ops.const(total)
+    end: PrimExpr = ops.const(total)
     for x in held:
-        if not isinstance(x.size, e.IntImm):
+        if not isinstance(x.size, IntImm):
             x.offset = _rounded(end)
             end = x.offset + x.size
     return end

@@ -30,11 +30,11 @@ from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.passes.contract.uses import handed_on
 from whet.compiler.passes.gpu.verify_scopes import refuse_warps
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, IntImm, PrimExpr, Ramp, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import Allocate, AttrStmt, BufferStore, For
 from whet.compiler.tir.visit.buffers import BufferRewriter, at_base
 from whet.compiler.tir.visit.rewrite import post_order_visit
 
@@ -102,10 +102,10 @@ class _Plan:
     """
 
     groups: tuple[_Group, ...]
-    threads: frozenset[e.Var]
+    threads: frozenset[Var]
     buffer: Buffer
 
-    def index(self, form: Affine) -> e.PrimExpr:
+    def index(self, form: Affine) -> PrimExpr:
         """The element of an access."""
         terms = {}
         for key, (atom, factor) in form.terms.items():
@@ -124,35 +124,35 @@ class _Accesses:
     def __init__(self, func: PrimFunc) -> None:
         self.analyzer = Analyzer()
         self.uses: dict[Buffer, _Use] = {}
-        self.values: dict[e.PrimExpr, int] = {}
-        self.block: set[e.Var] = set()
+        self.values: dict[PrimExpr, int] = {}
+        self.block: set[Var] = set()
         self.whole = True
         post_order_visit(func.body, self._declare)
         post_order_visit(func.body, self._use)
 
     def _declare(self, n: object) -> None:
-        if isinstance(n, s.Allocate) and n.buffer.storage_scope in ("shared", "warp"):
+        if isinstance(n, Allocate) and n.buffer.storage_scope in ("shared", "warp"):
             self.uses[n.buffer] = _Use()
-        elif isinstance(n, s.For):
+        elif isinstance(n, For):
             self._range(n.var, n.min, n.extent)
-        elif isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+        elif isinstance(n, AttrStmt) and n.key == "thread_extent":
             self._range(n.node, _ZERO, n.value)
             if n.node.name.startswith("threadIdx"):
                 self.whole = self.whole and n.node in self.values
                 if self.values.get(n.node) != 1:
                     self.block.add(n.node)
 
-    def _range(self, var: e.Var, least: e.PrimExpr, extent: e.PrimExpr) -> None:
+    def _range(self, var: Var, least: PrimExpr, extent: PrimExpr) -> None:
         self.analyzer.bind_loop(var, least, extent)
-        if isinstance(least, e.IntImm) and isinstance(extent, e.IntImm) and least.value >= 0:
+        if isinstance(least, IntImm) and isinstance(extent, IntImm) and least.value >= 0:
             self.values[var] = least.value + extent.value
 
     def _use(self, n: object) -> None:
-        if isinstance(n, (e.BufferLoad, s.BufferStore)) and n.buffer in self.uses:
+        if isinstance(n, (BufferLoad, BufferStore)) and n.buffer in self.uses:
             use = self.uses[n.buffer]
             index = n.indices[0]
-            base, lanes = (index.base, index.lanes) if isinstance(index, e.Ramp) else (index, 1)
-            use.other = use.other or (isinstance(index, e.Ramp) and index.stride != 1)
+            base, lanes = (index.base, index.lanes) if isinstance(index, Ramp) else (index, 1)
+            use.other = use.other or (isinstance(index, Ramp) and index.stride != 1)
             use.forms.append((self.analyzer.affine(base), lanes))
         elif (held := handed_on(n)) is not None and held in self.uses:
             self.uses[held].other = True
@@ -165,10 +165,10 @@ class _Accesses:
             threads = {t for t in threads if t.name == "threadIdx.x"}
         if use.other or not use.forms or not threads or not self.whole:
             return None
-        places: dict[e.PrimExpr, int] = {}
+        places: dict[PrimExpr, int] = {}
         for form, _ in use.forms:
             atoms = [atom for atom, _ in form.terms.values()]
-            if form.const < 0 or any(not isinstance(a, e.Var) for a in atoms):
+            if form.const < 0 or any(not isinstance(a, Var) for a in atoms):
                 return None
             if threads.difference(atoms) or any(a not in self.values for a in atoms):
                 return None
@@ -182,7 +182,7 @@ class _Accesses:
         local = replace(buffer, shape=(ops.const(size),), storage_scope="local")
         return _Plan(tuple(groups), frozenset(threads), local)
 
-    def _groups(self, use: _Use, places: dict[e.PrimExpr, int]) -> list[_Group]:
+    def _groups(self, use: _Use, places: dict[PrimExpr, int]) -> list[_Group]:
         """The groups of terms around the threads' ones; none where threads may meet."""
         bounds = [(1, 1), *sorted((factor, self.values[t]) for t, factor in places.items())]
         plain = [

@@ -27,12 +27,25 @@ from whet.compiler.passes.threads.axes import resolve_thread_axes
 from whet.compiler.passes.threads.guards import HARDWARE, is_thread_loop
 from whet.compiler.passes.threads.unify import Wrap, unify_threads
 from whet.compiler.target import Target
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, BufferView, Call, Let, PrimExpr, StringImm, Var
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    seq,
+)
 from whet.compiler.tir.visit.rewrite import (
     Rewriter,
     nodes_of,
@@ -67,76 +80,74 @@ class _Splitter(Rewriter):
         self.name = func.name
         self.kernels: list[PrimFunc] = []
         self.views: set[Buffer] = set()  # declared outside kernels
-        self.owners: dict[e.Var, Buffer] = {}
+        self.owners: dict[Var, Buffer] = {}
         self.around: list[Wrap] = []  # what the kernels of this place begin with, outermost first
-        self.values: dict[e.Var, e.PrimExpr] = {}  # of the host's variables, for extents
+        self.values: dict[Var, PrimExpr] = {}  # of the host's variables, for extents
         for p in func.params:
             if isinstance(p, Buffer):
                 self.owners.setdefault(p.data, p)
         super().__init__(
             {
-                s.For: lambda n: self._launch(n) if is_thread_loop(n) else self.children(n),
-                s.DeclBuffer: self._declare,
-                s.Allocate: self._allocate,
-                s.AllocateConst: self._frame,
-                s.IfThenElse: self._if,
-                s.AssertStmt: lambda n: self._unless_it_reads(n, n.condition),
-                s.LetStmt: self._let,
-                s.AttrStmt: self._attribute,
+                For: lambda n: self._launch(n) if is_thread_loop(n) else self.children(n),
+                DeclBuffer: self._declare,
+                Allocate: self._allocate,
+                AllocateConst: self._frame,
+                IfThenElse: self._if,
+                AssertStmt: lambda n: self._unless_it_reads(n, n.condition),
+                LetStmt: self._let,
+                AttrStmt: self._attribute,
             }
         )
 
-    def _attribute(self, n: s.AttrStmt) -> s.Stmt:
+    def _attribute(self, n: AttrStmt) -> Stmt:
         if not n.key.startswith("pragma_") or not has_thread_loop(n):
             return self.children(n)
         return self._frame(n)
 
-    def _declare(self, n: s.DeclBuffer) -> s.Stmt:
+    def _declare(self, n: DeclBuffer) -> Stmt:
         self.views.add(n.buffer)
         return self.children(n)
 
-    def _allocate(self, n: s.Allocate) -> s.Stmt:
+    def _allocate(self, n: Allocate) -> Stmt:
         self.owners.setdefault(n.buffer.data, n.buffer)
         return self.children(n)
 
-    def _unless_it_reads(self, n: s.AssertStmt | s.LetStmt, value: e.PrimExpr) -> s.Stmt:
+    def _unless_it_reads(self, n: AssertStmt | LetStmt, value: PrimExpr) -> Stmt:
         # what the kernel itself may change is refused
         return self.children(n) if _reads_memory(value) else self._frame(n)
 
-    def _let(self, n: s.LetStmt) -> s.Stmt:
+    def _let(self, n: LetStmt) -> Stmt:
         if not _reads_memory(n.value):
             self.values[n.var] = substitute(n.value, self.values)
         return self._unless_it_reads(n, n.value)
 
-    def _if(self, n: s.IfThenElse) -> s.Stmt:
+    def _if(self, n: IfThenElse) -> Stmt:
         if _reads_memory(n.condition) or not has_thread_loop(n):
             return self.children(n)
-        then = self._inside(
-            n.then_case, lambda body: s.IfThenElse(n.condition, body, None, n.likely)
-        )
+        then = self._inside(n.then_case, lambda body: IfThenElse(n.condition, body, None, n.likely))
         if n.else_case is None:
             return then
         otherwise = negated(n.condition)
-        other = self._inside(n.else_case, lambda body: s.IfThenElse(otherwise, body))
-        return s.seq(then, other)
+        other = self._inside(n.else_case, lambda body: IfThenElse(otherwise, body))
+        return seq(then, other)
 
-    def _frame(self, n: Any) -> s.Stmt:
+    def _frame(self, n: Any) -> Stmt:
         return self._inside(n.body, lambda body: replace(n, body=body))
 
-    def _inside(self, body: s.Stmt, wrap: Wrap) -> s.Stmt:
+    def _inside(self, body: Stmt, wrap: Wrap) -> Stmt:
         """The host's part of a statement whose frame its kernels take over."""
         self.around.append(wrap)
         out = self(body)
         self.around.pop()
         return out
 
-    def _launch(self, region: s.For) -> s.Stmt:
+    def _launch(self, region: For) -> Stmt:
         body, threads = unify_threads(region, self.around)
         used, scalars = _free(body, set(threads.variables.values()))
         buffers: list[Buffer] = []
         for b in used:
             if b in self.views:
-                body = s.DeclBuffer(b, body)
+                body = DeclBuffer(b, body)
                 b = self.owners[b.data]
             if b not in buffers:
                 self._check_shared(b)
@@ -154,8 +165,8 @@ class _Splitter(Rewriter):
         spans = [
             substitute(threads.extents.get(tag, ops.const(1)), self.values) for tag in HARDWARE
         ]
-        args = (e.StringImm(name), *(b.data for b in buffers), *scalars, *spans)
-        return s.Evaluate(e.Call("int32", "launch_kernel", args))
+        args = (StringImm(name), *(b.data for b in buffers), *scalars, *spans)
+        return Evaluate(Call("int32", "launch_kernel", args))
 
     def _check_shared(self, b: Buffer) -> None:
         if b.storage_scope != "global":
@@ -167,43 +178,43 @@ class _Splitter(Rewriter):
             )
 
 
-def has_thread_loop(node: s.Stmt) -> bool:
+def has_thread_loop(node: Stmt) -> bool:
     """True where a kernel begins somewhere in a statement."""
-    return any(map(is_thread_loop, nodes_of(node, s.For)))
+    return any(map(is_thread_loop, nodes_of(node, For)))
 
 
-def _free(body: s.Stmt, bound: set[e.Var]) -> tuple[list[Buffer], list[e.Var]]:
+def _free(body: Stmt, bound: set[Var]) -> tuple[list[Buffer], list[Var]]:
     """The buffers and variables that a kernel gets from outside, in the order of their use."""
     made: set[Buffer] = set()
     bound = set(bound)
     buffers: dict[Buffer, None] = {}
-    seen: dict[e.Var, None] = {}
+    seen: dict[Var, None] = {}
 
     def visit(n: object) -> None:
-        if isinstance(n, (s.Allocate, s.DeclBuffer, s.AllocateConst)):
+        if isinstance(n, (Allocate, DeclBuffer, AllocateConst)):
             made.add(n.buffer)
             bound.add(n.buffer.data)
-        elif isinstance(n, (s.For, s.LetStmt, e.Let)):
+        elif isinstance(n, (For, LetStmt, Let)):
             bound.add(n.var)
-        elif isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
+        elif isinstance(n, (BufferLoad, BufferStore, BufferView)):
             buffers.setdefault(n.buffer)
-        elif isinstance(n, e.Var) and n.dtype != "handle":
+        elif isinstance(n, Var) and n.dtype != "handle":
             seen.setdefault(n)
 
     post_order_visit(body, visit)
     return [b for b in buffers if b not in made], [v for v in seen if v not in bound]
 
 
-def _reads_memory(value: e.PrimExpr) -> bool:
-    return bool(nodes_of(value, e.BufferLoad))
+def _reads_memory(value: PrimExpr) -> bool:
+    return bool(nodes_of(value, BufferLoad))
 
 
 def _check_host(host: PrimFunc) -> None:
     """Refuse work outside all threads: the host cannot read a device's memory."""
 
     def visit(n: object) -> None:
-        if isinstance(n, (s.BufferStore, e.BufferLoad)):
-            what = "computed" if isinstance(n, s.BufferStore) else "read"
+        if isinstance(n, (BufferStore, BufferLoad)):
+            what = "computed" if isinstance(n, BufferStore) else "read"
             raise LowerError(
                 f"build {host.name} for a GPU",
                 f"{n.buffer.name} is {what} outside all threads, where its memory cannot be "

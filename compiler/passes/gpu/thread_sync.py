@@ -26,10 +26,22 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.errors import LowerError
 from whet.compiler.passes.threads.accesses import Access, Accesses
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import pinned
+from whet.compiler.tir.expr import LT, BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AttrStmt,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+    nothing,
+    seq,
+)
 from whet.compiler.tir.visit.rewrite import changed, conjuncts, nodes_of, variables
 
 
@@ -42,7 +54,7 @@ def sync_kernel(func: PrimFunc) -> PrimFunc:
     return func.with_body(thread_sync(func.body))
 
 
-def thread_sync(body: s.Stmt) -> s.Stmt:
+def thread_sync(body: Stmt) -> Stmt:
     """A kernel's body with its barriers.
 
     Raises:
@@ -51,18 +63,18 @@ def thread_sync(body: s.Stmt) -> s.Stmt:
     return _Sync(body).visit(body).stmt
 
 
-def barrier() -> s.Stmt:
+def barrier() -> Stmt:
     """The statement that makes the threads of a block wait for each other."""
-    return s.Evaluate(e.Call("int32", "tvm_storage_sync", (e.StringImm("shared"),)))
+    return Evaluate(Call("int32", "tvm_storage_sync", (StringImm("shared"),)))
 
 
-def is_barrier(n: s.Stmt) -> bool:
+def is_barrier(n: Stmt) -> bool:
     """True if a statement is one of :func:`barrier`."""
-    call = n.value if isinstance(n, s.Evaluate) else None
+    call = n.value if isinstance(n, Evaluate) else None
     return (
-        isinstance(call, e.Call)
+        isinstance(call, Call)
         and call.op.removeprefix("tir.") == "tvm_storage_sync"
-        and isinstance(call.args[0], e.StringImm)
+        and isinstance(call.args[0], StringImm)
         and call.args[0].value.startswith("shared")
     )
 
@@ -71,34 +83,34 @@ def is_barrier(n: s.Stmt) -> bool:
 class _Part:
     """A statement and what it accesses before its first barrier and after its last."""
 
-    stmt: s.Stmt
+    stmt: Stmt
     before: list[Access] = field(default_factory=list)
     after: list[Access] = field(default_factory=list)
     barrier: bool = False
 
 
 class _Sync:
-    def __init__(self, body: s.Stmt) -> None:
+    def __init__(self, body: Stmt) -> None:
         self.accesses = Accesses(body)
-        self.threads: set[e.Var] = set()  # what differs between the threads of a block
-        self.private: set[e.Var] = set()  # memory that each thread has of its own
+        self.threads: set[Var] = set()  # what differs between the threads of a block
+        self.private: set[Var] = set()  # memory that each thread has of its own
         self.divergent: list[str] = []
 
-    def visit(self, n: s.Stmt) -> _Part:
-        if isinstance(n, s.SeqStmt):
+    def visit(self, n: Stmt) -> _Part:
+        if isinstance(n, SeqStmt):
             return self._sequence(n)
-        if isinstance(n, (s.For, s.While)):
+        if isinstance(n, (For, While)):
             return self._loop(n)
-        if isinstance(n, s.IfThenElse):
+        if isinstance(n, IfThenElse):
             return self._if(n)
         if is_barrier(n):
             return _Part(n, barrier=True)
         self.accesses.enter(n)
-        if isinstance(n, s.AttrStmt) and n.key == "thread_extent" and "threadIdx" in n.node.name:
+        if isinstance(n, AttrStmt) and n.key == "thread_extent" and "threadIdx" in n.node.name:
             self.threads.add(n.node)
-        if isinstance(n, s.Allocate) and not n.buffer.storage_scope.startswith("shared"):
+        if isinstance(n, Allocate) and not n.buffer.storage_scope.startswith("shared"):
             self.private.add(n.buffer.data)
-        if isinstance(n, s.LetStmt) and self._differs(n.value):
+        if isinstance(n, LetStmt) and self._differs(n.value):
             self.threads.add(n.var)
         if not hasattr(n, "body"):
             found = self.accesses.of(n)
@@ -107,9 +119,9 @@ class _Sync:
         inner = self.visit(n.body)
         self.accesses.leave(n)
         stmt = changed(n, body=inner.stmt)
-        return self._joined([_Part(s.nothing(), own, own), inner], stmt)
+        return self._joined([_Part(nothing(), own, own), inner], stmt)
 
-    def _sequence(self, n: s.SeqStmt) -> _Part:
+    def _sequence(self, n: SeqStmt) -> _Part:
         parts = [self.visit(x) for x in n.seq]
         out: list[_Part] = []
         pending: list[Access] = []
@@ -120,23 +132,23 @@ class _Sync:
             out.append(p)
             pending = p.after if p.barrier else pending + p.after
         same = len(out) == len(parts) and all(p.stmt is x for p, x in zip(parts, n.seq))
-        return self._joined(out, n if same else s.seq(*(p.stmt for p in out)))
+        return self._joined(out, n if same else seq(*(p.stmt for p in out)))
 
-    def _loop(self, n: s.For | s.While) -> _Part:
+    def _loop(self, n: For | While) -> _Part:
         span = self.accesses.of(n, skip=n.body)
-        length = [n.condition] if isinstance(n, s.While) else [n.extent, n.min]
+        length = [n.condition] if isinstance(n, While) else [n.extent, n.min]
         differs = any(map(self._differs, length))
         if differs:
             self.divergent.append("a loop whose length differs between threads")
         self.accesses.enter(n)
         body = self.visit(n.body)
         self.accesses.leave(n)
-        var = n.var if isinstance(n, s.For) else None
+        var = n.var if isinstance(n, For) else None
         each = {id(a): a.each_time(var) for a in (*body.before, *body.after)}
         begin, end = [each[id(a)] for a in body.before], [each[id(a)] for a in body.after]
         stmt = body.stmt
         if self._conflict(end, begin):  # the next step meets what this one left
-            stmt, body = s.seq(stmt, barrier()), replace(body, barrier=True)
+            stmt, body = seq(stmt, barrier()), replace(body, barrier=True)
             end = []
         if differs:
             self.divergent.pop()
@@ -145,7 +157,7 @@ class _Sync:
         # a barrier in a loop counts for nothing where the loop may have no steps
         return _Part(new, before, after, body.barrier and self._has_steps(n))
 
-    def _if(self, n: s.IfThenElse) -> _Part:
+    def _if(self, n: IfThenElse) -> _Part:
         test = self.accesses.of(n, skip=n)
         differs = self._differs(n.condition)
         if differs:
@@ -166,7 +178,7 @@ class _Sync:
         left = [a for c in cases for a in (c.after if c.barrier else _both(c.before, c.after))]
         return _Part(stmt, found, test + left)
 
-    def _joined(self, parts: list[_Part], stmt: s.Stmt) -> _Part:
+    def _joined(self, parts: list[_Part], stmt: Stmt) -> _Part:
         before: list[Access] = []
         after: list[Access] = []
         seen = False
@@ -191,23 +203,23 @@ class _Sync:
             )
         return found is not None
 
-    def _differs(self, node: e.PrimExpr) -> bool:
+    def _differs(self, node: PrimExpr) -> bool:
         """True for a value that may be another one in each thread of a block."""
         if self.threads & variables(node):
             return True
-        return any(n.buffer.data in self.private for n in nodes_of(node, e.BufferLoad))
+        return any(n.buffer.data in self.private for n in nodes_of(node, BufferLoad))
 
-    def _has_steps(self, n: s.For | s.While) -> bool:
+    def _has_steps(self, n: For | While) -> bool:
         """True if a loop surely has at least one step."""
         known = self.accesses.analyzer
-        return isinstance(n, s.For) and known.positive(known.affine(n.extent))
+        return isinstance(n, For) and known.positive(known.affine(n.extent))
 
 
-def _narrowed(condition: e.PrimExpr, block: dict[e.Var, int | None]) -> dict[e.Var, int | None]:
+def _narrowed(condition: PrimExpr, block: dict[Var, int | None]) -> dict[Var, int | None]:
     """How many threads come further: of ``threadIdx.x < 11`` eleven."""
     block = dict(block)
     for c in conjuncts(condition):
-        if isinstance(c, e.LT) and isinstance(c.a, e.Var) and isinstance(c.b, e.IntImm):
+        if isinstance(c, LT) and isinstance(c.a, Var) and isinstance(c.b, IntImm):
             known = block.get(c.a)
             if c.a in block and (known is None or known > c.b.value):
                 block[c.a] = c.b.value

@@ -13,10 +13,10 @@ import math
 from whet.compiler.errors import PrunedError
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import IntImm, int_value
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import UNROLLED, Allocate, BufferStore, For, Stmt
 from whet.compiler.tir.visit.rewrite import statements_of
 
 # "Technical Specifications per Compute Capability", CUDA C++ Programming Guide.
@@ -49,7 +49,7 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
     """
     asked = f"a kernel for {target.arch or target.kind}: {func.name}"
     _check_threads(asked, func, target)
-    shared = e.int_value(func.attrs.get("shared_bytes", ops.const(0))) or 0
+    shared = int_value(func.attrs.get("shared_bytes", ops.const(0))) or 0
     most = target.attrs.get("max_shared_memory_per_block")
     use = _Use()
     use.visit(func.body, 1)
@@ -79,7 +79,7 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
             raise PrunedError(asked, *error)
 
 
-def stores_written_out(body: s.Stmt) -> int:
+def stores_written_out(body: Stmt) -> int:
     """How many stores a body has when its unrolled loops are written out."""
     use = _Use()
     use.visit(body, 1)
@@ -90,7 +90,7 @@ def _check_threads(asked: str, func: PrimFunc, target: Target) -> None:
     extents = {
         tag: extent.value
         for tag, extent in func.attrs["thread_extent"].items()
-        if tag.startswith("threadIdx") and isinstance(extent, e.IntImm)
+        if tag.startswith("threadIdx") and isinstance(extent, IntImm)
     }
     out = "split the loops that are bound to threadIdx by smaller factors"
     for tag, count in extents.items():
@@ -110,11 +110,11 @@ class _Use:
     def __init__(self) -> None:
         self.now = self.most = self.statements = 0
 
-    def visit(self, n: s.Stmt, times: int) -> None:
+    def visit(self, n: Stmt, times: int) -> None:
         """Count a statement that is written ``times`` times."""
-        if isinstance(n, s.BufferStore):
+        if isinstance(n, BufferStore):
             self.statements += times
-        if isinstance(n, s.For) and n.kind == s.UNROLLED and isinstance(n.extent, e.IntImm):
+        if isinstance(n, For) and n.kind == UNROLLED and isinstance(n.extent, IntImm):
             times *= n.extent.value
         size = _local_bytes(n)
         self.now += size
@@ -124,8 +124,8 @@ class _Use:
         self.now -= size
 
 
-def _local_bytes(n: s.Stmt) -> int:
-    if not isinstance(n, s.Allocate) or n.buffer.storage_scope.startswith("shared"):
+def _local_bytes(n: Stmt) -> int:
+    if not isinstance(n, Allocate) or n.buffer.storage_scope.startswith("shared"):
         return 0
-    sizes = [d.value for d in n.buffer.shape if isinstance(d, e.IntImm)]
+    sizes = [d.value for d in n.buffer.shape if isinstance(d, IntImm)]
     return dt.itemsize(n.buffer.dtype) * math.prod(sizes)

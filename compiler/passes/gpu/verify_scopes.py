@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from whet.compiler.errors import LowerError
 from whet.compiler.target import Target
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.stmt import Allocate
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 _SCOPES = ("", "global", "shared", "shared.dyn", "local", "warp")
@@ -57,7 +57,7 @@ def refuse_warps(func: PrimFunc) -> PrimFunc:
 
 
 def _allocated(func: PrimFunc) -> list[Buffer]:
-    return [n.buffer for n in nodes_of(func.body, s.Allocate)]
+    return [n.buffer for n in nodes_of(func.body, Allocate)]
 
 
 def _why(scope: str) -> str:

@@ -32,10 +32,30 @@ from whet.compiler.arith.forms import undominated
 from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import GE, LE, BufferLoad, IntImm, Max, Min, PrimExpr, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    PARALLEL,
+    SERIAL,
+    THREAD_BINDING,
+    UNROLLED,
+    VECTORIZED,
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    is_nothing,
+    nothing,
+    seq,
+)
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import (
     changed,
@@ -47,7 +67,7 @@ from whet.compiler.tir.visit.rewrite import (
 
 _HINT = "pragma_loop_partition_hint"
 # statements around one other statement, that a partition looks through
-_AROUND = (s.Allocate, s.AllocateConst, s.DeclBuffer, s.LetStmt, s.AttrStmt, s.AssertStmt)
+_AROUND = (Allocate, AllocateConst, DeclBuffer, LetStmt, AttrStmt, AssertStmt)
 
 
 def loop_partition(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
@@ -55,20 +75,20 @@ def loop_partition(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
     return func.with_body(_nests(func.body, config["tir.LoopPartition"], set()))
 
 
-def _nests(body: s.Stmt, options: PassConfig, hints: set[e.Var]) -> s.Stmt:
+def _nests(body: Stmt, options: PassConfig, hints: set[Var]) -> Stmt:
     """Each outermost loop on its own."""
-    if isinstance(body, s.SeqStmt):
+    if isinstance(body, SeqStmt):
         new = [_nests(x, options, hints) for x in body.seq]
-        return body if all(a is b for a, b in zip(new, body.seq)) else s.seq(*new)
+        return body if all(a is b for a, b in zip(new, body.seq)) else seq(*new)
     if isinstance(body, _AROUND):
         _note_hint(body, hints)
         inner = _nests(body.body, options, hints)
         return body if inner is body.body else changed(body, body=inner)
-    if not isinstance(body, s.For):
+    if not isinstance(body, For):
         return body
     guarded = False
     for n in _inside(body):
-        guarded |= isinstance(n, s.IfThenElse) and n.likely
+        guarded |= isinstance(n, IfThenElse) and n.likely
         _note_hint(n, hints)
     clamped = bool(_clamps(body))
     if not guarded and not hints and not clamped:
@@ -81,35 +101,35 @@ def _nests(body: s.Stmt, options: PassConfig, hints: set[e.Var]) -> s.Stmt:
     return out
 
 
-def _clamps(body: s.Stmt) -> list[e.PrimExpr]:
+def _clamps(body: Stmt) -> list[PrimExpr]:
     """Of each index that vectorised loops clamp by a number: when its clamp does nothing."""
-    lanes = {n.var for n in _inside(body) if isinstance(n, s.For) and n.kind == s.VECTORIZED}
+    lanes = {n.var for n in _inside(body) if isinstance(n, For) and n.kind == VECTORIZED}
     if not lanes:
         return []
-    values = [n.value for n in _inside(body) if isinstance(n, s.BufferStore)]
-    indices = [i for x in values for load in nodes_of(x, e.BufferLoad) for i in load.indices]
+    values = [n.value for n in _inside(body) if isinstance(n, BufferStore)]
+    indices = [i for x in values for load in nodes_of(x, BufferLoad) for i in load.indices]
     found = []
-    for n in dict.fromkeys(n for i in indices for n in nodes_of(i, e.Min, e.Max)):
+    for n in dict.fromkeys(n for i in indices for n in nodes_of(i, Min, Max)):
         a, b = (bool(variables(x) & lanes) for x in (n.a, n.b))
-        if a != b and isinstance(n.b if a else n.a, e.IntImm):
-            holds = e.LE if isinstance(n, e.Min) else e.GE
+        if a != b and isinstance(n.b if a else n.a, IntImm):
+            holds = LE if isinstance(n, Min) else GE
             found.append(ops.compare(holds, *((n.a, n.b) if a else (n.b, n.a))))
     return found
 
 
-def _note_hint(n: s.Stmt, hints: set[e.Var]) -> None:
+def _note_hint(n: Stmt, hints: set[Var]) -> None:
     """Remember the loop that a hint is about: the one that it names or the next one inside."""
-    if isinstance(n, s.For) and n.annotations.get(_HINT):
+    if isinstance(n, For) and n.annotations.get(_HINT):
         hints.add(n.var)
-    if not isinstance(n, s.AttrStmt) or n.key != _HINT or not int(n.value):
+    if not isinstance(n, AttrStmt) or n.key != _HINT or not int(n.value):
         return
     about = getattr(n.node, "var", n.node)
-    inner: s.Stmt = n.body
-    while not isinstance(about, e.Var) and isinstance(inner, _AROUND):
+    inner: Stmt = n.body
+    while not isinstance(about, Var) and isinstance(inner, _AROUND):
         inner = inner.body
-    if isinstance(about, e.Var):
+    if isinstance(about, Var):
         hints.add(about)
-    elif isinstance(inner, s.For):
+    elif isinstance(inner, For):
         hints.add(inner.var)
 
 
@@ -121,30 +141,30 @@ class _Partition:
         clamps: whether to look at nothing but clamped lanes.
     """
 
-    def __init__(self, options: PassConfig, hints: set[e.Var]) -> None:
+    def __init__(self, options: PassConfig, hints: set[Var]) -> None:
         self.masks = False
         self.clamps = False
         self.hints = hints
-        self.tails: list[s.Stmt] = []  # what only few steps run is split no further
+        self.tails: list[Stmt] = []  # what only few steps run is split no further
         self.constant_loops = options["partition_const_loop"]
         self.unroll_hinted = options["unroll_loop_with_partition_hint_no_interval"]
         self.analyzer = Analyzer()
-        self.threads: set[e.Var] = set()  # loops over a block's threads around the statement
+        self.threads: set[Var] = set()  # loops over a block's threads around the statement
         # those that wait for each other in the loop at hand, whose parts are to be alike for them
-        self.waiting: set[e.Var] = set()
+        self.waiting: set[Var] = set()
 
-    def visit(self, n: s.Stmt) -> tuple[s.Stmt, bool]:
+    def visit(self, n: Stmt) -> tuple[Stmt, bool]:
         """The statement with one loop split, innermost first; True if one was."""
-        if isinstance(n, s.SeqStmt):
+        if isinstance(n, SeqStmt):
             parts = [self.visit(x) for x in n.seq]
-            return s.seq(*[p for p, _ in parts]), any(done for _, done in parts)
+            return seq(*[p for p, _ in parts]), any(done for _, done in parts)
         if isinstance(n, _AROUND):
             body, done = self.visit(n.body)
             return (changed(n, body=body), True) if done else (n, False)
-        if isinstance(n, s.IfThenElse) and n.else_case is None:
+        if isinstance(n, IfThenElse) and n.else_case is None:
             body, done = self.visit(n.then_case)
-            return (s.IfThenElse(n.condition, body, None, n.likely), True) if done else (n, False)
-        if not isinstance(n, s.For) or any(n is x for x in self.tails):
+            return (IfThenElse(n.condition, body, None, n.likely), True) if done else (n, False)
+        if not isinstance(n, For) or any(n is x for x in self.tails):
             return n, False
         self.analyzer.bind_loop(n.var, n.min, n.extent)
         if _is_of_block(n):
@@ -158,16 +178,16 @@ class _Partition:
             del self.analyzer.ranges[n.var]
             self.threads.discard(n.var)
 
-    def _may_split(self, n: s.For) -> bool:
+    def _may_split(self, n: For) -> bool:
         """True for a loop that is split, if it has guards."""
-        if n.kind not in (s.SERIAL, s.PARALLEL):
+        if n.kind not in (SERIAL, PARALLEL):
             return False
         if self.hints:
             return n.var in self.hints
-        return self.constant_loops or not isinstance(n.extent, e.IntImm)
+        return self.constant_loops or not isinstance(n.extent, IntImm)
 
-    def _split(self, loop: s.For) -> tuple[s.Stmt, bool]:
-        loops = [n for n in _inside(loop.body) if isinstance(n, s.For)]
+    def _split(self, loop: For) -> tuple[Stmt, bool]:
+        loops = [n for n in _inside(loop.body) if isinstance(n, For)]
         inner = {n.var: n.kind for n in loops}
         for n in loops:
             self.analyzer.bind_loop(n.var, n.min, n.extent)
@@ -178,7 +198,7 @@ class _Partition:
             for var in inner:
                 self.analyzer.ranges.pop(var, None)
 
-    def _split_with(self, loop: s.For, inner: dict[e.Var, str]) -> tuple[s.Stmt, bool]:
+    def _split_with(self, loop: For, inner: dict[Var, str]) -> tuple[Stmt, bool]:
         begin = self.analyzer.affine(loop.min)
         clamps = _clamps(loop.body) if self.masks else []
         # the clamp goes when the main part is simplified, which takes numbers for its ends
@@ -186,14 +206,14 @@ class _Partition:
         if self.clamps and not edges:
             return loop, False
         for guard in _inside(loop.body):
-            if isinstance(guard, s.IfThenElse) and guard.likely:
+            if isinstance(guard, IfThenElse) and guard.likely:
                 found = [self._edge(c, loop.var, inner) for c in conjuncts(guard.condition)]
                 edges += [x for x in found if x]
         # the main part begins at the greatest of the first, and ends at the least of the last
         first, last = ([form for form, is_last in edges if is_last == k] for k in (False, True))
         if not first and not last:
-            if self.unroll_hinted and loop.var in self.hints and loop.kind == s.SERIAL:
-                return changed(loop, kind=s.UNROLLED), True
+            if self.unroll_hinted and loop.var in self.hints and loop.kind == SERIAL:
+                return changed(loop, kind=UNROLLED), True
             return loop, False
         # [lo, main_lo) and [main_hi, hi) are guarded, between them nothing is; beyond is no effect
         ends = [begin + self.analyzer.affine(loop.extent), *self._live_end(loop, inner)]
@@ -203,36 +223,36 @@ class _Partition:
         main_hi = ops.maximum(self._extreme([*ends, *last], ops.minimum), main_lo)
         main = _unguarded(loop.body, lambda c: self._edge(c, loop.var, inner) is not None)
         parts = [self._part(changed(loop, body=main), main_lo, main_hi)]
-        tail = changed(loop, kind=s.SERIAL)
+        tail = changed(loop, kind=SERIAL)
         if first:
             parts.insert(0, self._tail(self._part(tail, lo, main_lo)))
         if last:
             parts.append(self._tail(self._part(tail, main_hi, hi)))
-        return s.seq(*parts), True
+        return seq(*parts), True
 
     def _extreme(
-        self, forms: list[Affine], pick: Callable[[e.PrimExpr, e.PrimExpr], e.PrimExpr]
-    ) -> e.PrimExpr:
+        self, forms: list[Affine], pick: Callable[[PrimExpr, PrimExpr], PrimExpr]
+    ) -> PrimExpr:
         """The least or greatest of several forms, without those that never are it."""
         sign = 1 if pick is ops.minimum else -1
         kept = undominated(forms, sign, self.analyzer.at_most_zero)
         return reduce(pick, [f.to_expr() for f in kept])
 
-    def _part(self, loop: s.For, begin: e.PrimExpr, end: e.PrimExpr) -> s.Stmt:
+    def _part(self, loop: For, begin: PrimExpr, end: PrimExpr) -> Stmt:
         """The loop from one step to another."""
         first = self.analyzer.affine(begin)
         extent = self.analyzer.affine(end) - first
         if self.analyzer.at_most_zero(extent):
-            return s.nothing()
+            return nothing()
         return changed(loop, min=first.to_expr(), extent=extent.to_expr())
 
-    def _tail(self, part: s.Stmt) -> s.Stmt:
+    def _tail(self, part: Stmt) -> Stmt:
         """A guarded part, with variables of its own."""
         self.tails.append(renewed(part))
         return self.tails[-1]
 
     def _edge(
-        self, c: e.PrimExpr, var: e.Var, inner: dict[e.Var, str], sign: int = 1
+        self, c: PrimExpr, var: Var, inner: dict[Var, str], sign: int = 1
     ) -> tuple[Affine, bool] | None:
         """Up to where (True) or from where on (False) a guard holds for all inner steps.
 
@@ -242,7 +262,7 @@ class _Partition:
         d = self.analyzer.inequality(c)
         if d is None or variables(c) & self.waiting:
             return None
-        lanes = any(inner.get(v) == s.VECTORIZED for v in variables(c))
+        lanes = any(inner.get(v) == VECTORIZED for v in variables(c))
         if lanes and not self.masks:
             return None
         coef, rest = d.coefficient(var), d.without(var)
@@ -258,18 +278,18 @@ class _Partition:
         # -|coef| * var + worst <= 0  <=>  var >= ceil(worst / |coef|)
         return self.analyzer.floordiv(worst.shifted(-coef - 1), -coef), False
 
-    def _live_end(self, loop: s.For, inner: dict[e.Var, str]) -> list[Affine]:
+    def _live_end(self, loop: For, inner: dict[Var, str]) -> list[Affine]:
         """The one step from which on nothing has an effect; none if that is not known."""
-        allocated = {id(n.buffer) for n in _inside(loop.body) if isinstance(n, s.Allocate)}
+        allocated = {id(n.buffer) for n in _inside(loop.body) if isinstance(n, Allocate)}
         ends: list[Affine] = []
 
-        def effect(n: s.Stmt, end: Affine | None) -> bool:
+        def effect(n: Stmt, end: Affine | None) -> bool:
             """True where everything inside is over at a known step; collects the steps."""
-            if isinstance(n, s.SeqStmt):
+            if isinstance(n, SeqStmt):
                 return all(effect(x, end) for x in n.seq)
-            if isinstance(n, (s.For, s.Allocate, s.AllocateConst, s.LetStmt, s.AttrStmt)):
+            if isinstance(n, (For, Allocate, AllocateConst, LetStmt, AttrStmt)):
                 return effect(n.body, end)
-            if isinstance(n, s.IfThenElse) and n.else_case is None and n.likely:
+            if isinstance(n, IfThenElse) and n.else_case is None and n.likely:
                 for c in conjuncts(n.condition):
                     masks, self.masks = self.masks, True
                     edge = self._edge(c, loop.var, inner, -1)
@@ -278,31 +298,31 @@ class _Partition:
                         end = edge[0]
                         break
                 return effect(n.then_case, end)
-            if isinstance(n, s.BufferStore):
+            if isinstance(n, BufferStore):
                 if id(n.buffer) in allocated:
                     return True
                 if end is None:
                     return False
                 ends.append(end)
                 return True
-            return s.is_nothing(n)
+            return is_nothing(n)
 
         known = effect(loop.body, None) and len({f.key for f in ends}) == 1
         return ends[-1:] if known else []
 
 
-def _is_of_block(n: s.Stmt) -> bool:
+def _is_of_block(n: Stmt) -> bool:
     """True for a loop over threads of a block."""
-    return isinstance(n, s.For) and n.kind == s.THREAD_BINDING and n.thread.startswith("threadIdx")
+    return isinstance(n, For) and n.kind == THREAD_BINDING and n.thread.startswith("threadIdx")
 
 
-def _is_shared(n: s.Stmt) -> bool:
+def _is_shared(n: Stmt) -> bool:
     """True where the threads of a block have a statement's memory, or its work, together."""
-    kept = isinstance(n, s.Allocate) and n.buffer.storage_scope.startswith("shared")
+    kept = isinstance(n, Allocate) and n.buffer.storage_scope.startswith("shared")
     return kept or _is_of_block(n)
 
 
-def _inside(body: s.Stmt) -> Iterator[s.Stmt]:
+def _inside(body: Stmt) -> Iterator[Stmt]:
     """A statement and all statements in it, outer ones first."""
     stack = [body]
     while stack:
@@ -311,13 +331,13 @@ def _inside(body: s.Stmt) -> Iterator[s.Stmt]:
         stack += reversed(statements_of(n))
 
 
-def _unguarded(body: s.Stmt, holds: Callable[[e.PrimExpr], bool]) -> s.Stmt:
+def _unguarded(body: Stmt, holds: Callable[[PrimExpr], bool]) -> Stmt:
     """The statement without the guards that hold."""
 
-    def branch(n: s.IfThenElse) -> s.Stmt:
+    def branch(n: IfThenElse) -> Stmt:
         if not n.likely:
             return n
         left = [c for c in conjuncts(n.condition) if not holds(c)]
-        return s.IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
+        return IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
 
-    return bottom_up(body, {s.IfThenElse: branch})
+    return bottom_up(body, {IfThenElse: branch})

@@ -23,11 +23,11 @@ from whet.compiler.arith.keys import structural_key
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, IntImm, PrimExpr, Ramp, is_int
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import SERIAL, UNROLLED, Allocate, BufferStore, For, Stmt, seq
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import Rewriter, changed, keep, nodes_of, variables
 
@@ -38,33 +38,33 @@ MAX_BYTES = 32 * 64
 def register_accumulators(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
     """The function with local accumulators for its innermost reductions."""
 
-    def loop(n: s.For) -> s.Stmt:
+    def loop(n: For) -> Stmt:
         # the outermost loop that sums: those that are unrolled inside of it are a part of its nest
-        return (n.kind in (s.SERIAL, s.UNROLLED) and _promote(n)) or rewrite.children(n)
+        return (n.kind in (SERIAL, UNROLLED) and _promote(n)) or rewrite.children(n)
 
-    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
+    rewrite = Rewriter({For: loop, BufferStore: keep})
     return func.with_body(rewrite(func.body))
 
 
-def _promote(loop: s.For) -> s.Stmt | None:
-    unrolled: list[s.For] = []
+def _promote(loop: For) -> Stmt | None:
+    unrolled: list[For] = []
     body = loop.body
-    while isinstance(body, s.For) and body.kind == s.UNROLLED:
-        if not isinstance(body.extent, e.IntImm) or not e.is_int(body.min, 0):
+    while isinstance(body, For) and body.kind == UNROLLED:
+        if not isinstance(body.extent, IntImm) or not is_int(body.min, 0):
             return None
         unrolled.append(body)
         body = body.body
-    if not isinstance(body, s.BufferStore) or body.mask is not None:
+    if not isinstance(body, BufferStore) or body.mask is not None:
         return None
     store, buffer = body, body.buffer
     index = store.indices[0]
     lanes = dt.lanes(store.value.dtype)
-    ramp = isinstance(index, e.Ramp)
+    ramp = isinstance(index, Ramp)
     if buffer.storage_scope == "local" or loop.var in variables(index) or ramp != (lanes > 1):
         return None
-    if isinstance(index, e.Ramp) and index.stride != 1:
+    if isinstance(index, Ramp) and index.stride != 1:
         return None
-    base = index.base if isinstance(index, e.Ramp) else index
+    base = index.base if isinstance(index, Ramp) else index
     # unrolled steps of the reduction itself add to the same place, one after the other
     tile = [n for n in unrolled if n.var in variables(base)]
     extents = [n.extent.value for n in tile]  # type: ignore[attr-defined]
@@ -76,16 +76,16 @@ def _promote(loop: s.For) -> s.Stmt | None:
     return _with_accumulators(loop, unrolled, tile, store, total, lanes)
 
 
-def _only_reads(store: s.BufferStore) -> bool:
+def _only_reads(store: BufferStore) -> bool:
     """True where the value reads the buffer, and only where it is stored."""
     place = structural_key(store.indices[0])
-    reads = [n for n in nodes_of(store.value, e.BufferLoad) if n.buffer is store.buffer]
+    reads = [n for n in nodes_of(store.value, BufferLoad) if n.buffer is store.buffer]
     return bool(reads) and all(
         n.mask is None and structural_key(n.indices[0]) == place for n in reads
     )
 
 
-def _distinct(base: e.PrimExpr, unrolled: list[s.For], extents: list[int], lanes: int) -> bool:
+def _distinct(base: PrimExpr, unrolled: list[For], extents: list[int], lanes: int) -> bool:
     """True where no two steps of the unrolled loops store to the same element."""
     rest = Analyzer().affine(base)
     factors = [rest.coefficient(n.var) for n in unrolled]
@@ -100,35 +100,35 @@ def _distinct(base: e.PrimExpr, unrolled: list[s.For], extents: list[int], lanes
 
 
 def _with_accumulators(
-    loop: s.For,
-    unrolled: list[s.For],
-    tile: list[s.For],
-    store: s.BufferStore,
+    loop: For,
+    unrolled: list[For],
+    tile: list[For],
+    store: BufferStore,
     total: int,
     lanes: int,
-) -> s.Stmt:
+) -> Stmt:
     buffer, index = store.buffer, store.indices[0]
     acc = Buffer(f"{buffer.name}.acc", (ops.const(total),), buffer.dtype, "local")
-    place: e.PrimExpr = ops.const(0)
+    place: PrimExpr = ops.const(0)
     for n in tile:
         place = place * n.extent + n.var
     place = place * lanes
-    at = e.Ramp(place, 1, lanes, index.dtype) if lanes > 1 else place
+    at = Ramp(place, 1, lanes, index.dtype) if lanes > 1 else place
 
-    def nest(body: s.Stmt, loops: list[s.For]) -> s.Stmt:
+    def nest(body: Stmt, loops: list[For]) -> Stmt:
         for n in reversed(loops):
             body = changed(n, body=body)
         return body
 
-    def load(n: e.BufferLoad) -> e.BufferLoad:
+    def load(n: BufferLoad) -> BufferLoad:
         if n.buffer is buffer:
-            return e.BufferLoad(acc, (at,), n.dtype)
+            return BufferLoad(acc, (at,), n.dtype)
         return rewrite.children(n)
 
-    rewrite = Rewriter({e.BufferLoad: load})
+    rewrite = Rewriter({BufferLoad: load})
     kind = store.value.dtype
-    begin = renewed(nest(s.BufferStore(acc, e.BufferLoad(buffer, (index,), kind), (at,)), tile))
-    step = nest(s.BufferStore(acc, rewrite(store.value), (at,)), unrolled)
-    end = renewed(nest(s.BufferStore(buffer, e.BufferLoad(acc, (at,), kind), (index,)), tile))
+    begin = renewed(nest(BufferStore(acc, BufferLoad(buffer, (index,), kind), (at,)), tile))
+    step = nest(BufferStore(acc, rewrite(store.value), (at,)), unrolled)
+    end = renewed(nest(BufferStore(buffer, BufferLoad(acc, (at,), kind), (index,)), tile))
     inner = changed(loop, body=step)
-    return s.Allocate(acc, s.seq(begin, inner, end))
+    return Allocate(acc, seq(begin, inner, end))

@@ -15,11 +15,23 @@ from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.passes.loops.hoist_if_then_else import moved_out
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import negated
+from whet.compiler.tir.expr import LE, LT, And, BufferLoad, IntImm, Or, PrimExpr, is_int
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    PARALLEL,
+    THREAD_BINDING,
+    Allocate,
+    AssertStmt,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    is_nothing,
+    nothing,
+)
 from whet.compiler.tir.visit.rewrite import changed, conjuncts, keep, nodes_of, variables
 
 
@@ -58,75 +70,73 @@ class _Statements(Simplifier):
         self.stores = stores
         self.keep_trivial = config["tir.debug_keep_trivial_loop"]
         self.rules |= {
-            s.For: self._for,
-            s.IfThenElse: self._if,
-            s.BufferStore: self._store if stores else keep,
-            s.Allocate: self._allocate,
-            s.LetStmt: self._let,
-            s.AssertStmt: self._assert,
+            For: self._for,
+            IfThenElse: self._if,
+            BufferStore: self._store if stores else keep,
+            Allocate: self._allocate,
+            LetStmt: self._let,
+            AssertStmt: self._assert,
         }
         either = self._or
         if options["apply_constraints_to_boolean_branches"]:
-            either = self.rules[e.Or] = self._or_knowing
+            either = self.rules[Or] = self._or_knowing
         if options["convert_boolean_to_and_of_ors"]:
-            self.rules[e.Or] = lambda n: _and_of_ors(either(n))
+            self.rules[Or] = lambda n: _and_of_ors(either(n))
 
-    def _or_knowing(self, n: e.Or) -> e.PrimExpr:
+    def _or_knowing(self, n: Or) -> PrimExpr:
         a = self(n.a)
         with self.analyzer.assuming(negated(a)):
             b = self(n.b)
         return n if a is n.a and b is n.b else ops.logical_or(a, b)
 
-    def _let(self, n: s.LetStmt) -> s.Stmt:
+    def _let(self, n: LetStmt) -> Stmt:
         value = self(n.value)
-        if isinstance(value, e.IntImm) and not dt.is_bool(value.dtype):
-            self.analyzer.bind_loop(n.var, value, e.IntImm(value.dtype, 1))
+        if isinstance(value, IntImm) and not dt.is_bool(value.dtype):
+            self.analyzer.bind_loop(n.var, value, IntImm(value.dtype, 1))
         body = self(n.body)
         self.analyzer.ranges.pop(n.var, None)
         return changed(n, value=value, body=body)
 
-    def _assert(self, n: s.AssertStmt) -> s.Stmt:
+    def _assert(self, n: AssertStmt) -> Stmt:
         condition = self(n.condition)
         with self.analyzer.assuming(condition):
             body = self(n.body)
-        if isinstance(condition, e.IntImm) and condition.value:
+        if isinstance(condition, IntImm) and condition.value:
             return body
         return changed(n, condition=condition, body=body, values=tuple(map(self, n.values)))
 
-    def _for(self, n: s.For) -> s.Stmt:
+    def _for(self, n: For) -> Stmt:
         begin, extent = self(n.min), self(n.extent)
-        if isinstance(extent, e.IntImm) and extent.value <= 0:
-            return s.nothing()
-        with self.analyzer.inside(n.var, begin, extent, steps=not isinstance(extent, e.IntImm)):
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            return nothing()
+        with self.analyzer.inside(n.var, begin, extent, steps=not isinstance(extent, IntImm)):
             body = self(n.body)
-        if s.is_nothing(body):
-            return s.nothing()
-        if e.is_int(extent, 1) and self._dissolves(n):
+        if is_nothing(body):
+            return nothing()
+        if is_int(extent, 1) and self._dissolves(n):
             return body  # the analyzer has put the variable's one value everywhere
         shorter = self._guarded_steps(n, begin, extent, body)
         if shorter is not None:
             return shorter
         if _hoistable(n, body):
-            assert isinstance(body, s.IfThenElse)
+            assert isinstance(body, IfThenElse)
             return moved_out(replace(n, min=begin, extent=extent), body)
         return changed(n, min=begin, extent=extent, body=body)
 
-    def _dissolves(self, n: s.For) -> bool:
+    def _dissolves(self, n: For) -> bool:
         """True for a loop of one step that goes: one over GPU threads stands for a kernel."""
-        on_gpu = n.kind == s.THREAD_BINDING and not n.thread.startswith(("vthread", "cthread"))
+        on_gpu = n.kind == THREAD_BINDING and not n.thread.startswith(("vthread", "cthread"))
         return self.stores and not self.keep_trivial and not on_gpu
 
-    def _guarded_steps(
-        self, n: s.For, begin: e.PrimExpr, extent: e.PrimExpr, body: s.Stmt
-    ) -> s.Stmt | None:
+    def _guarded_steps(self, n: For, begin: PrimExpr, extent: PrimExpr, body: Stmt) -> Stmt | None:
         """The loop without the steps that its guard skips, when that is a number of steps."""
-        if not (isinstance(body, s.IfThenElse) and body.likely and body.else_case is None):
+        if not (isinstance(body, IfThenElse) and body.likely and body.else_case is None):
             return None
-        if not (isinstance(begin, e.IntImm) and isinstance(extent, e.IntImm)):
+        if not (isinstance(begin, IntImm) and isinstance(extent, IntImm)):
             return None
         tests = conjuncts(body.condition)[0]
         d = self.analyzer.inequality(tests)
-        if d is None or not isinstance(tests, (e.LT, e.LE)):
+        if d is None or not isinstance(tests, (LT, LE)):
             return None
         coef = d.coefficient(n.var)
         if len(d.terms) != 1 or coef < 1:
@@ -134,58 +144,58 @@ class _Statements(Simplifier):
         steps = -d.const // coef + 1 - begin.value  # coef * var + const <= 0
         if steps >= extent.value:
             return None
-        return self(changed(n, min=begin, extent=e.IntImm(extent.dtype, steps), body=body))
+        return self(changed(n, min=begin, extent=IntImm(extent.dtype, steps), body=body))
 
-    def _if(self, n: s.IfThenElse) -> s.Stmt:
+    def _if(self, n: IfThenElse) -> Stmt:
         condition = self(n.condition)
-        if isinstance(condition, e.IntImm):
+        if isinstance(condition, IntImm):
             if condition.value:
                 return self(n.then_case)
-            return s.nothing() if n.else_case is None else self(n.else_case)
+            return nothing() if n.else_case is None else self(n.else_case)
         with self.analyzer.assuming(condition):
             then = self(n.then_case)
         other = None if n.else_case is None else self(n.else_case)
-        if other is not None and s.is_nothing(other):
+        if other is not None and is_nothing(other):
             other = None
-        if s.is_nothing(then) and other is None:
-            return s.nothing()
+        if is_nothing(then) and other is None:
+            return nothing()
         return changed(n, condition=condition, then_case=then, else_case=other)
 
-    def _store(self, n: s.BufferStore) -> s.Stmt:
+    def _store(self, n: BufferStore) -> Stmt:
         self._within_value = True
         value = self(n.value)
         self._within_value = False
         indices = tuple(self(i) for i in n.indices)
         mask = None if n.mask is None else self(n.mask)
         out = changed(n, value=value, indices=indices, mask=mask)
-        if isinstance(out.mask, e.IntImm):
-            return replace(out, mask=None) if out.mask.value else s.nothing()
+        if isinstance(out.mask, IntImm):
+            return replace(out, mask=None) if out.mask.value else nothing()
         return out
 
-    def _allocate(self, n: s.Allocate) -> s.Stmt:
+    def _allocate(self, n: Allocate) -> Stmt:
         body = self(n.body)
-        return body if s.is_nothing(body) else changed(n, body=body)
+        return body if is_nothing(body) else changed(n, body=body)
 
 
-def _hoistable(loop: s.For, body: s.Stmt) -> bool:
+def _hoistable(loop: For, body: Stmt) -> bool:
     """True for a loop that is one guard's body at each step alike: the guard goes around it.
 
     A guard with an else branch takes the loop's head along twice, which costs next to nothing.
     """
-    if not isinstance(body, s.IfThenElse) or not body.likely:
+    if not isinstance(body, IfThenElse) or not body.likely:
         return False
-    if loop.kind == s.THREAD_BINDING or (body.else_case is not None and loop.kind == s.PARALLEL):
+    if loop.kind == THREAD_BINDING or (body.else_case is not None and loop.kind == PARALLEL):
         return False
-    reads = nodes_of(body.condition, e.BufferLoad)
+    reads = nodes_of(body.condition, BufferLoad)
     return not reads and loop.var not in variables(body.condition)
 
 
-def _and_of_ors(n: e.PrimExpr) -> e.PrimExpr:
+def _and_of_ors(n: PrimExpr) -> PrimExpr:
     """``(a and b) or c`` as ``(a or c) and (b or c)``."""
-    if not isinstance(n, e.Or):
+    if not isinstance(n, Or):
         return n
     for this, other in ((n.a, n.b), (n.b, n.a)):
-        if isinstance(this, e.And):
+        if isinstance(this, And):
             return ops.logical_and(
                 _and_of_ors(ops.logical_or(this.a, other)),
                 _and_of_ors(ops.logical_or(this.b, other)),

@@ -19,10 +19,10 @@ from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.passes.contract.uses import handed_on
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, IntImm, Var
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import Allocate, BufferStore, SeqStmt, Stmt
 from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit
 
@@ -32,19 +32,19 @@ LARGE_BYTES = 64 * 1024
 
 def storage_rewrite(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
     """The function with fewer large buffers."""
-    rewrite = Rewriter({s.Allocate: lambda n: _chain(n, rewrite), s.BufferStore: keep})
+    rewrite = Rewriter({Allocate: lambda n: _chain(n, rewrite), BufferStore: keep})
     return func.with_body(rewrite(func.body))
 
 
-def _chain(first: s.Allocate, rewrite: Rewriter) -> s.Stmt:
+def _chain(first: Allocate, rewrite: Rewriter) -> Stmt:
     """A row of allocations around one body."""
-    held: list[s.Allocate] = []
-    body: s.Stmt = first
-    while isinstance(body, s.Allocate):
+    held: list[Allocate] = []
+    body: Stmt = first
+    while isinstance(body, Allocate):
         held.append(body)
         body = body.body
     inside = rewrite(body)
-    steps = inside.seq if isinstance(inside, s.SeqStmt) else (inside,)
+    steps = inside.seq if isinstance(inside, SeqStmt) else (inside,)
     lives, taken = _lifetimes(steps)
     shared = _share([n for n in held if n.buffer.data not in taken], lives)
     if not shared and inside is body:
@@ -55,20 +55,20 @@ def _chain(first: s.Allocate, rewrite: Rewriter) -> s.Stmt:
         b = shared.get(n.buffer, n.buffer)
         if b not in made:
             made.add(b)
-            out = s.Allocate(b, out)
+            out = Allocate(b, out)
     return out
 
 
-def _lifetimes(steps: tuple[s.Stmt, ...]) -> tuple[dict[Buffer, tuple[int, int]], set[e.Var]]:
+def _lifetimes(steps: tuple[Stmt, ...]) -> tuple[dict[Buffer, tuple[int, int]], set[Var]]:
     """When each buffer is first and last used, and the memory whose address is taken."""
     lives: dict[Buffer, tuple[int, int]] = {}
-    taken: set[e.Var] = set()
+    taken: set[Var] = set()
     for k, step in enumerate(steps):
 
         def visit(n: object, k: int = k) -> None:
-            if isinstance(n, (e.BufferLoad, s.BufferStore)):
+            if isinstance(n, (BufferLoad, BufferStore)):
                 lives[n.buffer] = (lives.get(n.buffer, (k, k))[0], k)
-            elif isinstance(n, e.Var) and n.dtype == "handle":
+            elif isinstance(n, Var) and n.dtype == "handle":
                 taken.add(n)
             elif (held := handed_on(n)) is not None:
                 taken.add(held.data)
@@ -77,7 +77,7 @@ def _lifetimes(steps: tuple[s.Stmt, ...]) -> tuple[dict[Buffer, tuple[int, int]]
     return lives, taken
 
 
-def _share(held: list[s.Allocate], lives: dict[Buffer, tuple[int, int]]) -> dict[Buffer, Buffer]:
+def _share(held: list[Allocate], lives: dict[Buffer, tuple[int, int]]) -> dict[Buffer, Buffer]:
     """Buffer -> the one whose memory it uses, a larger one where it must be."""
     candidates = [n.buffer for n in held if allocated_bytes(n) > LARGE_BYTES and n.buffer in lives]
     groups: list[tuple[list[Buffer], int]] = []  # buffers in one memory, and its last use
@@ -104,11 +104,11 @@ def _alike(a: Buffer, b: Buffer) -> bool:
     return flat and a.dtype == b.dtype and a.storage_scope == b.storage_scope
 
 
-def allocated_bytes(n: s.Allocate) -> int:
+def allocated_bytes(n: Allocate) -> int:
     """The size of a buffer of constant shape, in bytes; 0 for another."""
     total = dt.itemsize(n.buffer.dtype)
     for d in n.buffer.shape:
-        if not isinstance(d, e.IntImm):
+        if not isinstance(d, IntImm):
             return 0
         total *= d.value
     return total

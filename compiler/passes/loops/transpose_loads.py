@@ -21,10 +21,10 @@ from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import BufferLoad, Call, IntImm, Let, PrimExpr, Ramp, Shuffle, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import UNROLLED, BufferStore, For, LetStmt, SeqStmt, Stmt, seq
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, substitute
 
@@ -37,53 +37,53 @@ def transpose_loads(func: PrimFunc, target: Target, config: PassConfig) -> PrimF
     if target.kind.name != "llvm":
         return func
 
-    def loop(n: s.For) -> s.Stmt:
-        if n.kind != s.UNROLLED or not isinstance(n.extent, e.IntImm):
+    def loop(n: For) -> Stmt:
+        if n.kind != UNROLLED or not isinstance(n.extent, IntImm):
             return n
         return (n.extent.value in _SQUARES and _transposed(n)) or n
 
-    return func.with_body(bottom_up(func.body, {s.For: loop}))
+    return func.with_body(bottom_up(func.body, {For: loop}))
 
 
-def _transposed(loop: s.For) -> s.Stmt | None:
-    stores = loop.body.seq if isinstance(loop.body, s.SeqStmt) else (loop.body,)
-    if not all(isinstance(x, s.BufferStore) and x.mask is None for x in stores):
+def _transposed(loop: For) -> Stmt | None:
+    stores = loop.body.seq if isinstance(loop.body, SeqStmt) else (loop.body,)
+    if not all(isinstance(x, BufferStore) and x.mask is None for x in stores):
         return None
-    assert isinstance(loop.extent, e.IntImm)
+    assert isinstance(loop.extent, IntImm)
     loads = _squares(stores, loop.var, loop.extent.value)
     if not loads:
         return None
-    lets: list[tuple[e.Var, e.PrimExpr]] = []
+    lets: list[tuple[Var, PrimExpr]] = []
     columns = {key: _columns(load, loop, lets) for key, load in loads.items()}
-    steps: list[s.Stmt] = []
+    steps: list[Stmt] = []
     for v in range(loop.extent.value):
         transposed = {key: columns[key][v] for key in loads}
         body = _with(loop.body, transposed)
         step = substitute(body, {loop.var: loop.min + ops.const(v, loop.var.dtype)})
         steps.append(renewed(step) if v else step)
-    out = s.seq(*steps)
+    out = seq(*steps)
     for var, value in reversed(lets):
-        out = s.LetStmt(var, value, out)
+        out = LetStmt(var, value, out)
     return out
 
 
-def _squares(stores: Sequence[s.Stmt], var: e.Var, count: int) -> dict[object, e.BufferLoad]:
+def _squares(stores: Sequence[Stmt], var: Var, count: int) -> dict[object, BufferLoad]:
     """The strided reads of a loop's steps that are neighbours; none where a branch guards one."""
-    stored = {x.buffer.data for x in stores if isinstance(x, s.BufferStore)}
-    squares: dict[object, e.BufferLoad] = {}
+    stored = {x.buffer.data for x in stores if isinstance(x, BufferStore)}
+    squares: dict[object, BufferLoad] = {}
     for x in stores:
         # loads move out of branches, and out of names that hold inside their expression only
-        if any(isinstance(n, e.Let) or n.op == "if_then_else" for n in nodes_of(x, e.Let, e.Call)):
+        if any(isinstance(n, Let) or n.op == "if_then_else" for n in nodes_of(x, Let, Call)):
             return {}
-        for n in nodes_of(x, e.BufferLoad):
+        for n in nodes_of(x, BufferLoad):
             if n.buffer.data not in stored and _is_square(n, var, count):
                 squares[structural_key(n)] = n
     return squares
 
 
-def _is_square(n: e.BufferLoad, var: e.Var, count: int) -> bool:
+def _is_square(n: BufferLoad, var: Var, count: int) -> bool:
     index = n.indices[0]
-    if not isinstance(index, e.Ramp) or index.lanes != count or n.mask is not None:
+    if not isinstance(index, Ramp) or index.lanes != count or n.mask is not None:
         return False
     size = dt.itemsize(n.buffer.dtype)
     if size not in (4, 8) or dt.is_bool(n.dtype) or count * size < _GROUP:
@@ -92,31 +92,29 @@ def _is_square(n: e.BufferLoad, var: e.Var, count: int) -> bool:
     if abs(index.stride) <= 1 or form.coefficient(var) != 1:
         return False
     rest = form.without(var)  # the same in each step: no ``v // 4``, nothing read
-    return not rest.mentions({var}) and not any(nodes_of(x, e.BufferLoad) for x in rest.atoms)
+    return not rest.mentions({var}) and not any(nodes_of(x, BufferLoad) for x in rest.atoms)
 
 
-def _columns(
-    load: e.BufferLoad, loop: s.For, lets: list[tuple[e.Var, e.PrimExpr]]
-) -> list[e.PrimExpr]:
+def _columns(load: BufferLoad, loop: For, lets: list[tuple[Var, PrimExpr]]) -> list[PrimExpr]:
     """The vectors of each step; what they are made of is appended to ``lets``."""
     index = load.indices[0]
-    assert isinstance(index, e.Ramp)
+    assert isinstance(index, Ramp)
     size, element = index.lanes, dt.element(load.dtype)
     group = _GROUP // dt.itemsize(load.buffer.dtype)
     first = substitute(index.base, {loop.var: loop.min})
 
-    def named(value: e.PrimExpr) -> e.PrimExpr:
-        var = e.Var(f"{load.buffer.name}_r", value.dtype)
+    def named(value: PrimExpr) -> PrimExpr:
+        var = Var(f"{load.buffer.name}_r", value.dtype)
         lets.append((var, value))
         return var
 
-    def part(row: int, column: int) -> e.PrimExpr:
+    def part(row: int, column: int) -> PrimExpr:
         at = first + ops.const(row * index.stride + column, first.dtype)
         kind = dt.vector(element, group)
-        ramp = e.Ramp(at, 1, group, dt.vector(first.dtype, group))
-        return e.BufferLoad(load.buffer, (ramp,), kind)
+        ramp = Ramp(at, 1, group, dt.vector(first.dtype, group))
+        return BufferLoad(load.buffer, (ramp,), kind)
 
-    out: list[e.PrimExpr] = []
+    out: list[PrimExpr] = []
     for column in range(0, size, group):
         rows = [
             named(_joined([part(r, column) for r in range(k, size, group)])) for k in range(group)
@@ -129,24 +127,24 @@ def _columns(
     return out
 
 
-def _joined(parts: list[e.PrimExpr]) -> e.PrimExpr:
+def _joined(parts: list[PrimExpr]) -> PrimExpr:
     """Vectors one behind the other, two at a time."""
     while len(parts) > 1:
         parts = [_both(a, b, range(2 * dt.lanes(a.dtype))) for a, b in zip(parts[::2], parts[1::2])]
     return parts[0]
 
 
-def _interleaved(rows: list[e.PrimExpr], width: int, group: int) -> list[e.PrimExpr]:
+def _interleaved(rows: list[PrimExpr], width: int, group: int) -> list[PrimExpr]:
     """Runs of ``width`` lanes of neighbouring rows in turn, within each group of lanes.
 
     The rows that come first are of the lower halves of pairs, block by block, so that after
     widths 1, 2, ... the rows are columns in order.
     """
     block = len(rows) // width
-    out: list[e.PrimExpr] = []
+    out: list[PrimExpr] = []
     for begin in range(0, len(rows), block):
-        lows: list[e.PrimExpr] = []
-        highs: list[e.PrimExpr] = []
+        lows: list[PrimExpr] = []
+        highs: list[PrimExpr] = []
         for k in range(begin, begin + block, 2):
             a, b = rows[k], rows[k + 1]
             lanes = dt.lanes(a.dtype)
@@ -161,14 +159,14 @@ def _interleaved(rows: list[e.PrimExpr], width: int, group: int) -> list[e.PrimE
     return out
 
 
-def _both(a: e.PrimExpr, b: e.PrimExpr, lanes: Sequence[int]) -> e.PrimExpr:
-    return e.Shuffle((a, b), tuple(lanes), dt.vector(dt.element(a.dtype), len(lanes)))
+def _both(a: PrimExpr, b: PrimExpr, lanes: Sequence[int]) -> PrimExpr:
+    return Shuffle((a, b), tuple(lanes), dt.vector(dt.element(a.dtype), len(lanes)))
 
 
-def _with(body: s.Stmt, transposed: dict[object, e.PrimExpr]) -> s.Stmt:
+def _with(body: Stmt, transposed: dict[object, PrimExpr]) -> Stmt:
     """A body that uses vectors in place of reads."""
 
-    def load(n: e.BufferLoad) -> e.PrimExpr:
+    def load(n: BufferLoad) -> PrimExpr:
         return transposed.get(structural_key(n), n)
 
-    return Rewriter({e.BufferLoad: load}, once=True)(body)
+    return Rewriter({BufferLoad: load}, once=True)(body)

@@ -19,10 +19,10 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.arith.simplify import Simplifier
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import int_value
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import SERIAL, UNROLLED, AttrStmt, BufferStore, For, SeqStmt, Stmt, seq
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import Rewriter, substitute
 
@@ -45,10 +45,10 @@ class _Unroll(Rewriter):
     def __init__(self, config: PassConfig) -> None:
         super().__init__(
             {
-                s.For: self._for,
-                s.AttrStmt: self._attr,
-                s.BufferStore: self._store,
-                s.SeqStmt: self._sequence,
+                For: self._for,
+                AttrStmt: self._attr,
+                BufferStore: self._store,
+                SeqStmt: self._sequence,
             }
         )
         self.max_step = config["auto_max_step"]
@@ -60,12 +60,12 @@ class _Unroll(Rewriter):
         self.depth = 0  # levels of unrolled loops in it
         self.written = False  # whether a loop has been written out
 
-    def _store(self, n: s.BufferStore) -> s.BufferStore:
+    def _store(self, n: BufferStore) -> BufferStore:
         self.steps += 1
         self.lines += 1
         return n
 
-    def _attr(self, n: s.AttrStmt) -> s.Stmt:
+    def _attr(self, n: AttrStmt) -> Stmt:
         if n.key not in (_STEP, _EXPLICIT):
             return self.children(n)
         before = self.max_step, self.explicit
@@ -74,7 +74,7 @@ class _Unroll(Rewriter):
         self.max_step, self.explicit = before
         return body  # said to this pass, and done
 
-    def _sequence(self, n: s.SeqStmt) -> s.Stmt:
+    def _sequence(self, n: SeqStmt) -> Stmt:
         steps, lines, depth, out = 0, 0, 0, []
         for part in n.seq:
             self.steps = self.lines = self.depth = 0
@@ -84,23 +84,23 @@ class _Unroll(Rewriter):
             depth = max(depth, self.depth)
         self.steps, self.lines, self.depth = steps, lines, depth
         same = all(a is b for a, b in zip(out, n.seq))
-        return n if same else s.seq(*out)
+        return n if same else seq(*out)
 
-    def _for(self, n: s.For) -> s.Stmt:
+    def _for(self, n: For) -> Stmt:
         before = self.max_step, self.explicit
         self._obey(n.annotations)
         self.steps = self.lines = self.depth = 0
         body = self(n.body)
         explicit, kind = self.explicit, n.kind
-        extent = e.int_value(n.extent)
-        if extent is not None and kind == s.SERIAL and self._wanted(extent):
-            kind = s.UNROLLED
+        extent = int_value(n.extent)
+        if extent is not None and kind == SERIAL and self._wanted(extent):
+            kind = UNROLLED
         self.max_step, self.explicit = before
-        unrolls = kind == s.UNROLLED and extent is not None
+        unrolls = kind == UNROLLED and extent is not None
         self.steps = max(self.steps, 1) * (extent if extent is not None else 1)
-        if kind == s.UNROLLED:
+        if kind == UNROLLED:
             self.depth += 1
-        if extent is None and kind != s.UNROLLED:
+        if extent is None and kind != UNROLLED:
             self.steps = 1 << 30  # a loop of unknown length is in no short loop
         if unrolls and explicit and self._may_be_written(n, extent):
             assert extent is not None
@@ -110,14 +110,14 @@ class _Unroll(Rewriter):
         notes = {k: v for k, v in n.annotations.items() if k not in (_STEP, _EXPLICIT)}
         if body is n.body and kind == n.kind and len(notes) == len(n.annotations):
             return n
-        return s.For(n.var, n.min, n.extent, kind, body, notes, n.thread)
+        return For(n.var, n.min, n.extent, kind, body, notes, n.thread)
 
     def _obey(self, pragmas: Mapping[str, Any]) -> None:
         """The pragmas around a loop, and those that it carries itself."""
         self.max_step = int(pragmas.get(_STEP, self.max_step))
         self.explicit = bool(int(pragmas.get(_EXPLICIT, self.explicit)))
 
-    def _may_be_written(self, n: s.For, extent: int | None) -> bool:
+    def _may_be_written(self, n: For, extent: int | None) -> bool:
         lines = max(self.lines, 1) * (extent or 0)
         if lines <= MOST_WRITTEN:
             return True
@@ -134,10 +134,10 @@ class _Unroll(Rewriter):
         return short or extent <= self.max_extent
 
 
-def _written_out(n: s.For, body: s.Stmt, extent: int) -> s.Stmt:
+def _written_out(n: For, body: Stmt, extent: int) -> Stmt:
     """A copy of the body for each step, each with variables of its own."""
     parts = []
     for k in range(extent):
         step = substitute(body, {n.var: n.min + ops.const(k, n.var.dtype)})
         parts.append(step if k == extent - 1 else renewed(step))
-    return s.seq(*parts)
+    return seq(*parts)

@@ -9,10 +9,44 @@ from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    ARITHMETIC,
+    COMPARISONS,
+    DIVISIONS,
+    GE,
+    INDEX_ARITHMETIC,
+    LE,
+    And,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    SizeVar,
+    Var,
+)
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
 from whet.compiler.tir.visit.rewrite import LEAVES, conjuncts, nodes_of
 
 
@@ -29,84 +63,84 @@ class Lanes:
     and 64 bits.
     """
 
-    var: e.Var
-    base: e.PrimExpr
+    var: Var
+    base: PrimExpr
     lanes: int
     analyzer: Analyzer
-    trusted: e.PrimExpr | None = None
+    trusted: PrimExpr | None = None
     masked_loads: bool = False
-    mask: e.PrimExpr | None = None
+    mask: PrimExpr | None = None
     some_lane: bool = True  # whether the mask surely holds for one of the lanes
     # variables that differ from lane to lane -> vectors
-    lets: dict[e.Var, e.Var] = field(default_factory=dict)
+    lets: dict[Var, Var] = field(default_factory=dict)
     # node's id -> the node, which keeps the id its own, and whether it differs
-    _known: dict[int, tuple[e.PrimExpr, bool]] = field(default_factory=dict)
+    _known: dict[int, tuple[PrimExpr, bool]] = field(default_factory=dict)
 
     # statements
 
-    def visit(self, n: s.Stmt) -> s.Stmt:
+    def visit(self, n: Stmt) -> Stmt:
         """The statement for all lanes at once."""
         rule = _STATEMENTS.get(type(n))
         if rule is None:
             raise NotVectorizable
         return rule(self, n)
 
-    def _sequence(self, n: s.SeqStmt) -> s.Stmt:
-        return s.seq(*map(self.visit, n.seq))
+    def _sequence(self, n: SeqStmt) -> Stmt:
+        return seq(*map(self.visit, n.seq))
 
-    def _loop(self, n: s.For) -> s.Stmt:
+    def _loop(self, n: For) -> Stmt:
         if self._depends(n.min) or self._depends(n.extent):
             raise NotVectorizable
         with self.analyzer.inside(n.var, n.min, n.extent):
             return replace(n, body=self.visit(n.body))
 
-    def _around(self, n: s.AttrStmt | s.LetStmt) -> s.Stmt:
+    def _around(self, n: AttrStmt | LetStmt) -> Stmt:
         if not self._depends(n.value):
             self._check_shared(n.value)
             return replace(n, body=self.visit(n.body))
-        if isinstance(n, s.AttrStmt):
+        if isinstance(n, AttrStmt):
             raise NotVectorizable
         value = self._all_lanes(n.value)
-        return s.LetStmt(self._named(n.var, value), value, self.visit(n.body))
+        return LetStmt(self._named(n.var, value), value, self.visit(n.body))
 
-    def _assert(self, n: s.AssertStmt) -> s.Stmt:
+    def _assert(self, n: AssertStmt) -> Stmt:
         if self.mask is not None or any(self._depends(x) for x in (n.condition, *n.values)):
             raise NotVectorizable
         return replace(n, body=self.visit(n.body))
 
-    def _store(self, n: s.BufferStore) -> s.Stmt:
+    def _store(self, n: BufferStore) -> Stmt:
         if not self._depends(n.indices[0]):
             raise NotVectorizable
         index = self.index(n.indices[0], n.buffer)
-        if isinstance(index, e.Broadcast):
+        if isinstance(index, Broadcast):
             raise NotVectorizable
         value = self._all_lanes(n.value)
-        return s.BufferStore(n.buffer, value, (index,), self._merged(n.mask))
+        return BufferStore(n.buffer, value, (index,), self._merged(n.mask))
 
-    def _branch(self, n: s.IfThenElse) -> s.Stmt:
+    def _branch(self, n: IfThenElse) -> Stmt:
         if not self._depends(n.condition):
             other = None if n.else_case is None else self.visit(n.else_case)
-            return s.IfThenElse(n.condition, self.visit(n.then_case), other, n.likely)
+            return IfThenElse(n.condition, self.visit(n.then_case), other, n.likely)
         if n.else_case is not None:
-            return s.seq(
+            return seq(
                 self._masked(n.condition, n.then_case),
                 self._masked(ops.logical_not(n.condition), n.else_case),
             )
         scalar, vector = self._split(n.condition)
         masked = self._masked(vector, n.then_case, some_lane=n.condition is self.trusted)
-        return masked if scalar is None else s.IfThenElse(scalar, masked, None, n.likely)
+        return masked if scalar is None else IfThenElse(scalar, masked, None, n.likely)
 
-    def _split(self, condition: e.PrimExpr) -> tuple[e.PrimExpr | None, e.PrimExpr]:
+    def _split(self, condition: PrimExpr) -> tuple[PrimExpr | None, PrimExpr]:
         """The part of a condition that all lanes share, if there is one, and the lanes' own."""
         shared = [c for c in conjuncts(condition) if not self._depends(c)]
         own = [c for c in conjuncts(condition) if self._depends(c)]
         return (ops.all_of(*shared) if shared else None), ops.all_of(*own)
 
-    def _masked(self, condition: e.PrimExpr, body: s.Stmt, some_lane: bool = False) -> s.Stmt:
+    def _masked(self, condition: PrimExpr, body: Stmt, some_lane: bool = False) -> Stmt:
         with self._where(self._all_lanes(condition), some_lane):
             return self.visit(body)
 
-    def _merged(self, mask: e.PrimExpr | None, more: e.PrimExpr | None = None) -> e.PrimExpr | None:
+    def _merged(self, mask: PrimExpr | None, more: PrimExpr | None = None) -> PrimExpr | None:
         out = self.mask
         for m in (None if mask is None else self._all_lanes(mask), more):
             if m is not None:
@@ -115,7 +149,7 @@ class Lanes:
 
     # expressions
 
-    def _depends(self, n: e.PrimExpr) -> bool:
+    def _depends(self, n: PrimExpr) -> bool:
         """True if a value may differ from lane to lane."""
         kind = type(n)
         if kind in LEAVES:
@@ -126,18 +160,18 @@ class Lanes:
             self._known[id(n)] = known
         return known[1]
 
-    def _named(self, var: e.Var, value: e.PrimExpr) -> e.Var:
+    def _named(self, var: Var, value: PrimExpr) -> Var:
         """The variable that stands for a value of all lanes from here on."""
-        self.lets[var] = e.Var(var.name, value.dtype)
+        self.lets[var] = Var(var.name, value.dtype)
         self._known.clear()
         return self.lets[var]
 
-    def _wide(self, n: e.PrimExpr) -> e.PrimExpr:
+    def _wide(self, n: PrimExpr) -> PrimExpr:
         if dt.lanes(n.dtype) > 1:
             return n
-        return e.Broadcast(n, self.lanes, self._of_type(n))
+        return Broadcast(n, self.lanes, self._of_type(n))
 
-    def index(self, n: e.PrimExpr, buffer: Buffer) -> e.PrimExpr:
+    def index(self, n: PrimExpr, buffer: Buffer) -> PrimExpr:
         """An index for all lanes: a ramp where the step between lanes is a number."""
         form = self.analyzer.affine(n)
         rest = form.without(self.var)
@@ -146,23 +180,23 @@ class Lanes:
             start = rest.plus(self.analyzer.affine(self.base), step).to_expr(n.dtype)
             kind = dt.vector(start.dtype, self.lanes)
             if step == 0:
-                return e.Broadcast(start, self.lanes, kind)
-            return e.Ramp(start, step, self.lanes, kind)
+                return Broadcast(start, self.lanes, kind)
+            return Ramp(start, step, self.lanes, kind)
         size = buffer.shape[0]
-        if isinstance(size, e.IntImm) and size.value < 2**31:
+        if isinstance(size, IntImm) and size.value < 2**31:
             return self._all_lanes(n)
         return self._long(n)  # 32 bits a lane may not hold it
 
-    def _long(self, n: e.PrimExpr) -> e.PrimExpr:
+    def _long(self, n: PrimExpr) -> PrimExpr:
         """An integer for all lanes, computed in 64 bits."""
         kind = dt.vector("int64", self.lanes)
         if n is self.var:
-            return e.Ramp(ops.cast("int64", self.base), 1, self.lanes, kind)
-        if isinstance(n, e.INDEX_ARITHMETIC):
+            return Ramp(ops.cast("int64", self.base), 1, self.lanes, kind)
+        if isinstance(n, INDEX_ARITHMETIC):
             return type(n)(self._long(n.a), self._long(n.b), kind)
         return self._wide(ops.cast("int64", self.value(n)))
 
-    def value(self, n: e.PrimExpr) -> e.PrimExpr:
+    def value(self, n: PrimExpr) -> PrimExpr:
         """A value for all lanes; still a scalar where it is the same in each."""
         if not self._depends(n):
             self._check_shared(n)
@@ -172,25 +206,25 @@ class Lanes:
             raise NotVectorizable
         return rule(self, n)
 
-    def _of_type(self, n: e.PrimExpr) -> str:
+    def _of_type(self, n: PrimExpr) -> str:
         return dt.vector(n.dtype, self.lanes)
 
-    def _all_lanes(self, n: e.PrimExpr) -> e.PrimExpr:
+    def _all_lanes(self, n: PrimExpr) -> PrimExpr:
         """A value as a vector."""
         return self._wide(self.value(n))
 
-    def _var(self, n: e.Var) -> e.PrimExpr:
+    def _var(self, n: Var) -> PrimExpr:
         if n in self.lets:
             return self.lets[n]
-        return e.Ramp(self.base, 1, self.lanes, self._of_type(n))
+        return Ramp(self.base, 1, self.lanes, self._of_type(n))
 
-    def _load(self, n: e.BufferLoad) -> e.PrimExpr:
+    def _load(self, n: BufferLoad) -> PrimExpr:
         blended = self._blended(n)
         if blended is not None:
             return blended
         index = self.index(n.indices[0], n.buffer)
-        if isinstance(index, e.Broadcast):
-            shared = e.BufferLoad(n.buffer, (index.value,), n.dtype)
+        if isinstance(index, Broadcast):
+            shared = BufferLoad(n.buffer, (index.value,), n.dtype)
             self._check_shared(shared)
             return shared
         self._check_shared(index)
@@ -198,42 +232,42 @@ class Lanes:
         # a masked read of a local array would keep it out of registers
         if mask is not None and self._in_range(n.buffer, index):
             mask = None
-        return e.BufferLoad(n.buffer, (index,), self._of_type(n), mask)
+        return BufferLoad(n.buffer, (index,), self._of_type(n), mask)
 
-    def _logical(self, n: e.BinaryOp) -> e.PrimExpr:
-        if not nodes_of(n.b, e.BufferLoad):
+    def _logical(self, n: BinaryOp) -> PrimExpr:
+        if not nodes_of(n.b, BufferLoad):
             return self._binary(n)
         # the left side guards what the right one reads
-        both = isinstance(n, e.And)
+        both = isinstance(n, And)
         yes, no = (n.b, ops.const(False)) if both else (ops.const(True), n.b)
-        return self._if_then_else(e.Call("bool", "if_then_else", (n.a, yes, no)))
+        return self._if_then_else(Call("bool", "if_then_else", (n.a, yes, no)))
 
-    def _binary(self, n: e.BinaryOp) -> e.PrimExpr:
+    def _binary(self, n: BinaryOp) -> PrimExpr:
         a, b = self._all_lanes(n.a), self._all_lanes(n.b)
-        if self.mask is not None and type(n) in e.DIVISIONS and not dt.is_float(n.dtype):
+        if self.mask is not None and type(n) in DIVISIONS and not dt.is_float(n.dtype):
             # a lane that is off reads zeros, and dividing by them would trap
             one = self._wide(ops.const(1, dt.element(b.dtype)))
-            b = e.Select(self.mask, b, one, b.dtype)
+            b = Select(self.mask, b, one, b.dtype)
         return type(n)(a, b, self._of_type(n))
 
-    def _each(self, n: e.PrimExpr) -> e.PrimExpr:
+    def _each(self, n: PrimExpr) -> PrimExpr:
         """An operation on all lanes of its operands."""
         out = n.with_parts(tuple(map(self._all_lanes, n.parts)))
         return replace(out, dtype=self._of_type(n))
 
-    def _select(self, n: e.Select) -> e.PrimExpr:
+    def _select(self, n: Select) -> PrimExpr:
         return self._choose(*map(self.value, (n.condition, n.true_value, n.false_value)))
 
-    def _let(self, n: e.Let) -> e.PrimExpr:
+    def _let(self, n: Let) -> PrimExpr:
         value = self.value(n.value)
         var = self._named(n.var, value)
         body = self._all_lanes(n.body)
-        return e.Let(var, value, body, body.dtype)
+        return Let(var, value, body, body.dtype)
 
-    def _call(self, n: e.Call) -> e.PrimExpr:
+    def _call(self, n: Call) -> PrimExpr:
         return self._if_then_else(n) if n.op == "if_then_else" else self._each(n)
 
-    def _blended(self, n: e.BufferLoad) -> e.PrimExpr | None:
+    def _blended(self, n: BufferLoad) -> PrimExpr | None:
         """A load at ``rest + min(a, c)``, ``a`` growing by 1 from lane to lane; None for others.
 
         Lanes where ``a <= c`` are read side by side, all others hold the element of the last lane.
@@ -246,22 +280,22 @@ class Lanes:
         if len(moving) != 1 or moving[0][2] != 1 or dt.itemsize(n.dtype) not in (4, 8):
             return None
         key, clamp, _ = moving[0]
-        if not isinstance(clamp, (e.Min, e.Max)):
+        if not isinstance(clamp, (Min, Max)):
             return None
         a, c = (clamp.a, clamp.b) if self._depends(clamp.a) else (clamp.b, clamp.a)
         start = self._first_lane(a)
         if start is None or self._depends(c):
             return None
-        least, rest, lanes = isinstance(clamp, e.Min), form.without(key), self.lanes
+        least, rest, lanes = isinstance(clamp, Min), form.without(key), self.lanes
         end = start.shifted(lanes - 1) if least else start
-        index = e.Ramp(rest.plus(start, 1).to_expr(dtype), 1, lanes, dt.vector(dtype, lanes))
+        index = Ramp(rest.plus(start, 1).to_expr(dtype), 1, lanes, dt.vector(dtype, lanes))
         edge = rest.to_expr(dtype) + type(clamp)(end.to_expr(dtype), c, dtype)
-        test = self._wide(self.value(ops.compare(e.LE if least else e.GE, a, c)))
-        whole = e.BufferLoad(n.buffer, (index,), dt.vector(n.dtype, lanes), test)
-        one = e.BufferLoad(n.buffer, (edge,), n.dtype)
-        return e.Select(test, whole, self._wide(one), whole.dtype)
+        test = self._wide(self.value(ops.compare(LE if least else GE, a, c)))
+        whole = BufferLoad(n.buffer, (index,), dt.vector(n.dtype, lanes), test)
+        one = BufferLoad(n.buffer, (edge,), n.dtype)
+        return Select(test, whole, self._wide(one), whole.dtype)
 
-    def _first_lane(self, n: e.PrimExpr) -> Affine | None:
+    def _first_lane(self, n: PrimExpr) -> Affine | None:
         """The first lane of an index that grows by 1 from lane to lane; None for others."""
         form = self.analyzer.affine(n)
         start = form.without(self.var)
@@ -269,37 +303,37 @@ class Lanes:
             return None
         return start.plus(self.analyzer.affine(self.base), 1)
 
-    def _check_shared(self, n: e.PrimExpr) -> None:
+    def _check_shared(self, n: PrimExpr) -> None:
         """Reads of what all lanes share happen even where a mask is off: they must be in range."""
         if self.mask is None or self.some_lane:
             return
 
-        for x in nodes_of(n, e.BufferLoad):
-            if not self._in_range(x.buffer, e.Ramp(x.indices[0], 1, 1, x.indices[0].dtype)):
+        for x in nodes_of(n, BufferLoad):
+            if not self._in_range(x.buffer, Ramp(x.indices[0], 1, 1, x.indices[0].dtype)):
                 raise NotVectorizable
 
-    def _in_range(self, buffer: Buffer, index: e.PrimExpr) -> bool:
+    def _in_range(self, buffer: Buffer, index: PrimExpr) -> bool:
         """True if all lanes surely read inside the buffer."""
-        if not isinstance(index, e.Ramp) or index.stride < 0:
+        if not isinstance(index, Ramp) or index.stride < 0:
             return False
         first, size = self.analyzer.affine(index.base), self.analyzer.affine(buffer.shape[0])
         last = first.shifted((index.lanes - 1) * index.stride)
         below = self.analyzer.at_most_zero(first.scaled(-1))
         return below and self.analyzer.at_most_zero((last - size).shifted(1))
 
-    def _choose(self, c: e.PrimExpr, t: e.PrimExpr, f: e.PrimExpr) -> e.PrimExpr:
+    def _choose(self, c: PrimExpr, t: PrimExpr, f: PrimExpr) -> PrimExpr:
         if dt.lanes(c.dtype) == dt.lanes(t.dtype) == dt.lanes(f.dtype) == 1:
-            return e.Select(c, t, f, t.dtype)
+            return Select(c, t, f, t.dtype)
         t, f = self._wide(t), self._wide(f)
-        return e.Select(self._wide(c), t, f, t.dtype)
+        return Select(self._wide(c), t, f, t.dtype)
 
-    def _if_then_else(self, n: e.Call) -> e.PrimExpr:
+    def _if_then_else(self, n: Call) -> PrimExpr:
         condition, t, f = n.args
         kind = self._of_type(n)
         if not self._depends(condition):
             with self.analyzer.assuming(condition):
                 yes = self._all_lanes(t)
-            return e.Call(kind, n.op, (condition, yes, self._all_lanes(f)))
+            return Call(kind, n.op, (condition, yes, self._all_lanes(f)))
         try:
             return self._masked_choice(condition, t, f)
         except NotVectorizable:
@@ -309,18 +343,18 @@ class Lanes:
         # what all lanes read may only be read where all of them may: that needs a branch
         with self.analyzer.assuming(shared):
             inner = self._wide(self._masked_choice(vector, t, f))
-        return e.Call(kind, n.op, (shared, inner, self._all_lanes(f)))
+        return Call(kind, n.op, (shared, inner, self._all_lanes(f)))
 
-    def _masked_choice(self, condition: e.PrimExpr, t: e.PrimExpr, f: e.PrimExpr) -> e.PrimExpr:
+    def _masked_choice(self, condition: PrimExpr, t: PrimExpr, f: PrimExpr) -> PrimExpr:
         test = self._all_lanes(condition)
         with self._where(test):
             yes = self.value(t)
-        with self._where(e.Not(test, test.dtype)):
+        with self._where(Not(test, test.dtype)):
             no = self.value(f)
         return self._choose(test, yes, no)
 
     @contextmanager
-    def _where(self, test: e.PrimExpr, some_lane: bool = False) -> Iterator[None]:
+    def _where(self, test: PrimExpr, some_lane: bool = False) -> Iterator[None]:
         """Within the block, only the lanes are on where ``test`` holds, too."""
         before = self.mask, self.some_lane
         self.mask, self.some_lane = self._merged(None, test), some_lane
@@ -330,25 +364,25 @@ class Lanes:
             self.mask, self.some_lane = before
 
 
-_STATEMENTS: dict[type, Callable[[Lanes, Any], s.Stmt]] = {
-    s.SeqStmt: Lanes._sequence,
-    s.For: Lanes._loop,
-    s.IfThenElse: Lanes._branch,
-    s.BufferStore: Lanes._store,
-    s.AttrStmt: Lanes._around,
-    s.LetStmt: Lanes._around,
-    s.AssertStmt: Lanes._assert,
+_STATEMENTS: dict[type, Callable[[Lanes, Any], Stmt]] = {
+    SeqStmt: Lanes._sequence,
+    For: Lanes._loop,
+    IfThenElse: Lanes._branch,
+    BufferStore: Lanes._store,
+    AttrStmt: Lanes._around,
+    LetStmt: Lanes._around,
+    AssertStmt: Lanes._assert,
 }
-_VALUES: dict[type, Callable[[Lanes, Any], e.PrimExpr]] = {
-    e.Var: Lanes._var,
-    e.SizeVar: Lanes._var,
-    e.BufferLoad: Lanes._load,
-    **dict.fromkeys((*e.ARITHMETIC, *e.COMPARISONS), Lanes._binary),
-    e.And: Lanes._logical,
-    e.Or: Lanes._logical,
-    e.Cast: Lanes._each,
-    e.Not: Lanes._each,
-    e.Select: Lanes._select,
-    e.Let: Lanes._let,
-    e.Call: Lanes._call,
+_VALUES: dict[type, Callable[[Lanes, Any], PrimExpr]] = {
+    Var: Lanes._var,
+    SizeVar: Lanes._var,
+    BufferLoad: Lanes._load,
+    **dict.fromkeys((*ARITHMETIC, *COMPARISONS), Lanes._binary),
+    And: Lanes._logical,
+    Or: Lanes._logical,
+    Cast: Lanes._each,
+    Not: Lanes._each,
+    Select: Lanes._select,
+    Let: Lanes._let,
+    Call: Lanes._call,
 }

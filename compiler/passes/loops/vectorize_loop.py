@@ -17,10 +17,19 @@ from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.passes.loops.vector_lanes import Lanes, NotVectorizable
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import LE, LT, BufferLoad, IntImm, PrimExpr, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    SERIAL,
+    UNROLLED,
+    VECTORIZED,
+    BufferStore,
+    For,
+    IfThenElse,
+    Stmt,
+    seq,
+)
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import (
     Rewriter,
@@ -39,81 +48,81 @@ def vectorize_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
 
     analyzer = Analyzer()
 
-    def loop(n: s.For) -> s.Stmt:
-        if n.kind != s.VECTORIZED:
+    def loop(n: For) -> Stmt:
+        if n.kind != VECTORIZED:
             with analyzer.inside(n.var, n.min, n.extent):
                 return rewrite.children(n)
         n = rewrite.children(n)
         if scalar_only:
-            return changed(n, kind=s.SERIAL)
+            return changed(n, kind=SERIAL)
         return _vectorize(n, target, analyzer)
 
-    rewrite = Rewriter({s.For: loop, s.BufferStore: keep})
+    rewrite = Rewriter({For: loop, BufferStore: keep})
     return func.with_body(rewrite(func.body))
 
 
-def _vectorize(loop: s.For, target: Target, analyzer: Analyzer) -> s.Stmt:
+def _vectorize(loop: For, target: Target, analyzer: Analyzer) -> Stmt:
     """The loop as vectors; a guard that holds for its last lane needs no masks."""
     body = loop.body
-    guard = isinstance(body, s.IfThenElse) and body.likely and body.else_case is None
+    guard = isinstance(body, IfThenElse) and body.likely and body.else_case is None
     tests = conjuncts(body.condition) if guard else []  # type: ignore[attr-defined]
     own = [c for c in tests if loop.var in variables(c)]
     try:
         if not own or not all(_ends_once(c, loop.var, analyzer) for c in own):
             return _chunks(loop, body, target, analyzer)
-        assert isinstance(body, s.IfThenElse)
+        assert isinstance(body, IfThenElse)
         outside = [c for c in tests if loop.var not in variables(c)]
         lanes = ops.all_of(*own)
-        guarded = s.IfThenElse(lanes, body.then_case, None, likely=True)
+        guarded = IfThenElse(lanes, body.then_case, None, likely=True)
         plain = _chunks(loop, body.then_case, target, analyzer)
         masked = _chunks(loop, guarded, target, analyzer, trusted=lanes)
         # where not even the first lane runs, what all lanes share must not be read either
         first = substitute(lanes, {loop.var: loop.min})
-        masked = _own(s.IfThenElse(first, masked, None, likely=True))
+        masked = _own(IfThenElse(first, masked, None, likely=True))
         end = loop.min + loop.extent - 1
         whole = ops.all_of(*[substitute(c, {loop.var: end}) for c in own])
-        out = s.IfThenElse(whole, plain, masked, likely=True)
-        return s.IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
+        out = IfThenElse(whole, plain, masked, likely=True)
+        return IfThenElse(ops.all_of(*outside), out, None, True) if outside else out
     except NotVectorizable:
-        return changed(loop, kind=s.SERIAL)
+        return changed(loop, kind=SERIAL)
 
 
-def _ends_once(c: e.PrimExpr, var: e.Var, analyzer: Analyzer) -> bool:
+def _ends_once(c: PrimExpr, var: Var, analyzer: Analyzer) -> bool:
     """True for a condition that holds for all lanes if it holds for the last one."""
-    d = analyzer.inequality(c) if isinstance(c, (e.LT, e.LE)) else None
+    d = analyzer.inequality(c) if isinstance(c, (LT, LE)) else None
     if d is None:
         return False
     return d.coefficient(var) > 0 and not d.without(var).mentions({var})
 
 
 def _chunks(
-    loop: s.For,
-    body: s.Stmt,
+    loop: For,
+    body: Stmt,
     target: Target,
     analyzer: Analyzer,
-    trusted: e.PrimExpr | None = None,
-) -> s.Stmt:
+    trusted: PrimExpr | None = None,
+) -> Stmt:
     """As many full vectors as there are, then ever smaller powers of two."""
-    assert isinstance(loop.extent, e.IntImm)
+    assert isinstance(loop.extent, IntImm)
     extent = loop.extent.value
     width = max(target.vector_bytes // _widest(body), 1)
     # registers of 32 bytes and masked loads came to x86-64 with AVX
     masked_loads = target.kind.name == "llvm" and target.vector_bytes >= 32
 
-    def vectors(base: e.PrimExpr, lanes: int) -> s.Stmt:
+    def vectors(base: PrimExpr, lanes: int) -> Stmt:
         return Lanes(loop.var, base, lanes, analyzer, trusted, masked_loads).visit(body)
 
-    parts: list[s.Stmt] = []
+    parts: list[Stmt] = []
     begin = 0
     if extent >= width > 1:
         full = extent // width
         if full == 1:
             parts.append(vectors(loop.min, width))
         else:
-            part = e.Var(loop.var.name, loop.var.dtype)
+            part = Var(loop.var.name, loop.var.dtype)
             analyzer.bind_loop(part, ops.const(0), ops.const(full))
             whole = vectors(loop.min + part * width, width)
-            parts.append(s.For(part, ops.const(0), ops.const(full), s.UNROLLED, whole))
+            parts.append(For(part, ops.const(0), ops.const(full), UNROLLED, whole))
         begin = full * width
     while begin < extent:
         lanes = 1 << ((extent - begin).bit_length() - 1)
@@ -121,17 +130,17 @@ def _chunks(
         rest = substitute(body, {loop.var: base}) if lanes == 1 else vectors(base, lanes)
         parts.append(_own(rest) if parts else rest)
         begin += lanes
-    return s.seq(*parts)
+    return seq(*parts)
 
 
-def _own(n: s.Stmt) -> s.Stmt:
+def _own(n: Stmt) -> Stmt:
     """A further copy of a body, with variables of its own."""
-    simple: s.Stmt | None = n
-    while isinstance(simple, s.IfThenElse):
+    simple: Stmt | None = n
+    while isinstance(simple, IfThenElse):
         simple = simple.then_case if simple.else_case is None else None
-    return n if isinstance(simple, s.BufferStore) else renewed(n)
+    return n if isinstance(simple, BufferStore) else renewed(n)
 
 
-def _widest(body: s.Stmt) -> int:
-    accesses = nodes_of(body, s.BufferStore, e.BufferLoad)
+def _widest(body: Stmt) -> int:
+    accesses = nodes_of(body, BufferStore, BufferLoad)
     return max((dt.itemsize(n.buffer.dtype) for n in accesses), default=1)

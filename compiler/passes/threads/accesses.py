@@ -13,17 +13,25 @@ from typing import Any
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.radix import is_mixed_radix
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, Call, IntImm, PrimExpr, Ramp, Var, int_value
 from whet.compiler.tir.printer import Printer
+from whet.compiler.tir.stmt import (
+    SHARED_OFFSET,
+    AttrStmt,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+)
 from whet.compiler.tir.visit.rewrite import nodes_of, variables
 
 SECOND_HALF = "double_buffer_write"
 """Key of an attribute around stores into the half of a buffer that this step of a loop does not
 read; its value is the loop's variable."""
 
-Whose = tuple[e.Var, bool]
+Whose = tuple[Var, bool]
 _ANY = "*"  # an index that is another one each time
 
 
@@ -44,14 +52,14 @@ class Access:
 
     buffer: Buffer
     index: str
-    used: frozenset[e.Var]
+    used: frozenset[Var]
     write: bool
     text: str
     digits: Digits | None
-    half: e.Var | None
-    alone: frozenset[tuple[e.Var, int]] = frozenset()
+    half: Var | None
+    alone: frozenset[tuple[Var, int]] = frozenset()
 
-    def each_time(self, var: e.Var | None) -> Access:
+    def each_time(self, var: Var | None) -> Access:
         """The access in all steps of a loop over ``var``, None for a ``while``."""
         half = None if self.half is var else self.half
         index = _ANY if var is None or var in self.used else self.index
@@ -88,82 +96,82 @@ class Digits:
 class Accesses:
     """Finds the accesses of statements, and tells whether two of them meet."""
 
-    def __init__(self, body: s.Stmt) -> None:
+    def __init__(self, body: Stmt) -> None:
         self.printer = Printer()
         self.analyzer = Analyzer()
-        self.block: dict[e.Var, int | None] = {}  # variables that tell threads apart -> how many
-        self.loops: dict[e.Var, tuple[int, int | None]] = {}  # variable -> begin, steps
-        self.varying: set[e.Var] = set()  # other variables that the body defines
-        self.alone: frozenset[tuple[e.Var, int]] = frozenset()  # as an Access has it
-        self.offsets: dict[e.Var, int] = {}
-        self.half: e.Var | None = None
+        self.block: dict[Var, int | None] = {}  # variables that tell threads apart -> how many
+        self.loops: dict[Var, tuple[int, int | None]] = {}  # variable -> begin, steps
+        self.varying: set[Var] = set()  # other variables that the body defines
+        self.alone: frozenset[tuple[Var, int]] = frozenset()  # as an Access has it
+        self.offsets: dict[Var, int] = {}
+        self.half: Var | None = None
         self._met: dict[tuple[int, int], bool] = {}
         self._kept: list[Access] = []
         self._spans: dict[Buffer, tuple[int, int]] = {}  # first byte, end
         # the memory that the kernel stores to
-        self.written = {n.buffer.data for n in nodes_of(body, s.BufferStore)}
+        self.written = {n.buffer.data for n in nodes_of(body, BufferStore)}
 
-    def enter(self, n: s.Stmt) -> None:
+    def enter(self, n: Stmt) -> None:
         """Learn what holds inside a statement."""
-        if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
-            count = e.int_value(n.value)
+        if isinstance(n, AttrStmt) and n.key == "thread_extent":
+            count = int_value(n.value)
             if "threadIdx" in n.node.name and count != 1:
                 self.block[n.node] = count
-            self.analyzer.bind_loop(n.node, e.IntImm("int32", 0), n.value)
-        elif isinstance(n, s.AttrStmt) and n.key == s.SHARED_OFFSET:
+            self.analyzer.bind_loop(n.node, IntImm("int32", 0), n.value)
+        elif isinstance(n, AttrStmt) and n.key == SHARED_OFFSET:
             # others stand behind all buffers of constant size
-            if isinstance(n.value, e.IntImm) and _size(n.node) is not None:
+            if isinstance(n.value, IntImm) and _size(n.node) is not None:
                 self.offsets[n.node.data] = n.value.value
-        elif isinstance(n, s.AttrStmt) and n.key == SECOND_HALF:
-            assert isinstance(n.value, e.Var)
+        elif isinstance(n, AttrStmt) and n.key == SECOND_HALF:
+            assert isinstance(n.value, Var)
             self.half = n.value
-        elif isinstance(n, s.For):
+        elif isinstance(n, For):
             self.analyzer.bind_loop(n.var, n.min, n.extent)
-            if isinstance(n.min, e.IntImm):
-                self.loops[n.var] = n.min.value, e.int_value(n.extent)
+            if isinstance(n.min, IntImm):
+                self.loops[n.var] = n.min.value, int_value(n.extent)
             else:
                 self.varying.add(n.var)
-        elif isinstance(n, s.LetStmt):
+        elif isinstance(n, LetStmt):
             self.varying.add(n.var)
 
-    def leave(self, n: s.Stmt) -> None:
+    def leave(self, n: Stmt) -> None:
         """Forget what held inside a statement."""
-        if isinstance(n, s.AttrStmt) and n.key == SECOND_HALF:
+        if isinstance(n, AttrStmt) and n.key == SECOND_HALF:
             self.half = None
 
-    def of(self, node: s.Stmt, skip: s.Stmt | None = None) -> list[Access]:
+    def of(self, node: Stmt, skip: Stmt | None = None) -> list[Access]:
         """The accesses of a statement, without those below ``skip``."""
         found: list[Access] = []
         stack: list[Any] = [node]
-        if isinstance(node, s.IfThenElse):
+        if isinstance(node, IfThenElse):
             stack = [node.condition]
         while stack:
             n = stack.pop()
             if n is skip and n is not node:
                 continue
-            if isinstance(n, (e.BufferLoad, s.BufferStore)) and self._counts(n, node):
+            if isinstance(n, (BufferLoad, BufferStore)) and self._counts(n, node):
                 found.append(self._access(n))
             stack.extend(n.parts)
         return found
 
-    def _counts(self, n: e.BufferLoad | s.BufferStore, around: s.Stmt) -> bool:
+    def _counts(self, n: BufferLoad | BufferStore, around: Stmt) -> bool:
         """True if other threads of the block may see an access."""
         if n.buffer.storage_scope.startswith("shared"):
             return True
         if n.buffer.storage_scope != "global" or n.buffer.data not in self.written:
             return False
         # `C[i] = C[i] + x`: the element is this thread's, or UnifyThreads had refused
-        own = isinstance(around, s.BufferStore) and around.buffer is n.buffer and n is not around
+        own = isinstance(around, BufferStore) and around.buffer is n.buffer and n is not around
         return not (own and self._text(n) == self._text(around))  # type: ignore[arg-type]
 
-    def _text(self, n: e.BufferLoad | s.BufferStore) -> str:
+    def _text(self, n: BufferLoad | BufferStore) -> str:
         return ", ".join(self.printer.expr(i) for i in n.indices)
 
-    def _access(self, n: e.BufferLoad | s.BufferStore) -> Access:
+    def _access(self, n: BufferLoad | BufferStore) -> Access:
         used = frozenset(v for i in n.indices for v in variables(i))
         at = self._text(n)
         index = at if self.block.keys() <= used | {v for v, _ in self.alone} else _ANY
-        write = isinstance(n, s.BufferStore)
+        write = isinstance(n, BufferStore)
         digits = self._digits(n.indices[0]) if len(n.indices) == 1 else None
         half = self.half if write else None
         return Access(n.buffer, index, used, write, at, digits, half, self.alone)
@@ -212,7 +220,7 @@ class Accesses:
         return self._spans[b]
 
     def _one_thread(
-        self, a: Digits | None, b: Digits | None, alone: frozenset[tuple[e.Var, int]]
+        self, a: Digits | None, b: Digits | None, alone: frozenset[tuple[Var, int]]
     ) -> bool:
         """True if equal indices mean the same thread, or no two indices are equal."""
         if a is None or b is None or a.symbols.key != b.symbols.key:
@@ -233,8 +241,8 @@ class Accesses:
             return False
         return is_mixed_radix((factor, count) for factor, (count, _) in merged.items())
 
-    def _digits(self, index: e.PrimExpr) -> Digits | None:
-        ramp = index if isinstance(index, e.Ramp) else None
+    def _digits(self, index: PrimExpr) -> Digits | None:
+        ramp = index if isinstance(index, Ramp) else None
         form = self.analyzer.affine(index if ramp is None else ramp.base)
         const, symbols = form.const, form
         found: dict[int, tuple[int | None, Whose | None]] = {}
@@ -266,7 +274,7 @@ class Accesses:
         digits = tuple((f, c, t) for f, (c, t) in found.items())
         return Digits(const, Affine(symbols.terms, 0), digits)
 
-    def _place(self, atom: e.PrimExpr) -> tuple[int, int | None, e.Var | None] | None:
+    def _place(self, atom: PrimExpr) -> tuple[int, int | None, Var | None] | None:
         if atom in self.block:
             return 0, self.block[atom], atom  # type: ignore[index,return-value]
         if atom in self.loops:
@@ -274,16 +282,16 @@ class Accesses:
             return begin, steps, None
         return None
 
-    def _varies(self, atom: e.PrimExpr) -> bool:
+    def _varies(self, atom: PrimExpr) -> bool:
         """True if an atom's value may differ between two accesses of a block."""
         inside = self.block.keys() | self.loops.keys() | self.varying
-        return not inside.isdisjoint(variables(atom)) or bool(nodes_of(atom, e.BufferLoad, e.Call))
+        return not inside.isdisjoint(variables(atom)) or bool(nodes_of(atom, BufferLoad, Call))
 
 
 def _size(b: Buffer) -> int | None:
     """Its bytes, None where an argument gives them."""
     (count,) = b.get_flattened_buffer().shape
-    return dt.itemsize(b.dtype) * count.value if isinstance(count, e.IntImm) else None
+    return dt.itemsize(b.dtype) * count.value if isinstance(count, IntImm) else None
 
 
 def _apart(a: Digits, b: Digits) -> bool:

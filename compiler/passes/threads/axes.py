@@ -17,10 +17,10 @@ another one was given.
 from __future__ import annotations
 
 from whet.compiler.passes.threads.guards import HARDWARE, is_thread_loop
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import PrimExpr, Var, is_int
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import For, LetStmt, Stmt
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
 
 
@@ -34,24 +34,24 @@ def resolve_thread_axes(func: PrimFunc) -> PrimFunc:
 
 class _Resolver(Rewriter):
     def __init__(self, func: PrimFunc) -> None:
-        self.steps: dict[str, e.PrimExpr] = {}  # tag -> the step of the innermost loop around
-        self.known: set[e.Var] = {p for p in func.params if isinstance(p, e.Var)}
-        super().__init__({s.For: self._loop, e.Var: self._var, s.LetStmt: self._let})
+        self.steps: dict[str, PrimExpr] = {}  # tag -> the step of the innermost loop around
+        self.known: set[Var] = {p for p in func.params if isinstance(p, Var)}
+        super().__init__({For: self._loop, Var: self._var, LetStmt: self._let})
 
-    def _var(self, v: e.Var) -> e.PrimExpr:
+    def _var(self, v: Var) -> PrimExpr:
         step = None if v in self.known else self.steps.get(v.name)
         return v if step is None else ops.cast(v.dtype, step)
 
-    def _let(self, n: s.LetStmt) -> s.Stmt:
+    def _let(self, n: LetStmt) -> Stmt:
         self.known.add(n.var)
         return self.children(n)
 
-    def _loop(self, n: s.For) -> s.Stmt:
+    def _loop(self, n: For) -> Stmt:
         self.known.add(n.var)
         if not is_thread_loop(n):
             return self.children(n)
         before = self.steps.get(n.thread)
-        first = e.is_int(n.min, 0)
+        first = is_int(n.min, 0)
         self.steps[n.thread] = n.var if first else n.var - n.min
         out = self.children(n)
         del self.steps[n.thread]

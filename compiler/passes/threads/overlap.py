@@ -14,7 +14,28 @@ import numpy as np
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.radix import is_mixed_radix
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Sub,
+    Var,
+)
 from whet.compiler.tir.visit.rewrite import variables
 
 # So many steps of threads and loops are looked at; of more, the first ones of the longest.
@@ -24,22 +45,22 @@ _UNKNOWN_SPAN = 64
 _SYMBOL = 97
 
 OPERATIONS: dict[type, Any] = {
-    e.Add: np.add, e.Sub: np.subtract, e.Mul: np.multiply, e.FloorDiv: np.floor_divide,
-    e.FloorMod: np.remainder, e.Min: np.minimum, e.Max: np.maximum, e.EQ: np.equal,
-    e.NE: np.not_equal, e.LT: np.less, e.LE: np.less_equal, e.GT: np.greater,
-    e.GE: np.greater_equal, e.And: np.logical_and, e.Or: np.logical_or, e.Not: np.logical_not,
-    e.Cast: np.asarray,
+    Add: np.add, Sub: np.subtract, Mul: np.multiply, FloorDiv: np.floor_divide,
+    FloorMod: np.remainder, Min: np.minimum, Max: np.maximum, EQ: np.equal,
+    NE: np.not_equal, LT: np.less, LE: np.less_equal, GT: np.greater,
+    GE: np.greater_equal, And: np.logical_and, Or: np.logical_or, Not: np.logical_not,
+    Cast: np.asarray,
 }  # fmt: skip
 
 
 def overlapping(
-    index: e.PrimExpr,
-    spans: Mapping[e.Var, int | None],
-    threads: Collection[e.Var],
-    conditions: Iterable[e.PrimExpr] = (),
-    derived: Collection[e.Var] = (),
-    apart: Collection[e.Var] = (),
-) -> e.Var | None:
+    index: PrimExpr,
+    spans: Mapping[Var, int | None],
+    threads: Collection[Var],
+    conditions: Iterable[PrimExpr] = (),
+    derived: Collection[Var] = (),
+    apart: Collection[Var] = (),
+) -> Var | None:
     """One of ``threads`` two values of which give the same index; None where none is found.
 
     Args:
@@ -72,18 +93,18 @@ class _Unknown(Exception):
     """A value is read from memory, or computed by a function."""
 
 
-def _is_radix(index: e.PrimExpr, spans: Mapping[e.Var, int | None]) -> bool:
+def _is_radix(index: PrimExpr, spans: Mapping[Var, int | None]) -> bool:
     """True if an index is a sum of digits, all whose values are different."""
     digits: list[tuple[int, int | None]] = []
     for atom, factor in Analyzer().affine(index).terms.values():
-        if isinstance(atom, e.Var) and atom in spans:
+        if isinstance(atom, Var) and atom in spans:
             digits.append((abs(factor), spans[atom]))
         elif variables(atom) & spans.keys():
             return False
     return is_mixed_radix(digits)
 
 
-def _steps(spans: Mapping[e.Var, int | None]) -> dict[e.Var, np.ndarray]:
+def _steps(spans: Mapping[Var, int | None]) -> dict[Var, np.ndarray]:
     """The values of variables, each along a dimension of its own."""
     counts = [_UNKNOWN_SPAN if n is None else max(n, 0) for n in spans.values()]
     while int(np.prod(counts, dtype=object)) > _MOST:
@@ -93,10 +114,10 @@ def _steps(spans: Mapping[e.Var, int | None]) -> dict[e.Var, np.ndarray]:
     return dict(zip(spans, grid))
 
 
-def _value(n: e.PrimExpr, values: Mapping[e.Var, np.ndarray]) -> np.ndarray:
-    if isinstance(n, e.IntImm):
+def _value(n: PrimExpr, values: Mapping[Var, np.ndarray]) -> np.ndarray:
+    if isinstance(n, IntImm):
         return np.asarray(n.value)
-    if isinstance(n, e.Var):
+    if isinstance(n, Var):
         return values[n]
     operation = OPERATIONS.get(type(n))
     if operation is None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.relations import Extents, Relation, Values
 from whet.compiler.te.lang.tensor import ComputeOp
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import FloorDiv, FloorMod, IterVar, Mul
 from whet.compiler.tir.printer import expr_text
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
-Forms = dict[e.IterVar, Affine]
+Forms = dict[IterVar, Affine]
 Guards = list[tuple[Affine, Affine]]
 
 
@@ -41,7 +41,7 @@ class AffineSizes:
         if a.is_const:
             return b.scaled(a.const)
         x, y = a.to_expr(), b.to_expr()
-        return self.form(e.Mul(x, y, x.dtype))
+        return self.form(Mul(x, y, x.dtype))
 
     scaled = product
 
@@ -50,7 +50,7 @@ class AffineSizes:
         if b.is_const:
             return self.analyzer.floordiv(a.shifted(b.const - 1), b.const)
         x, y = (a + b).shifted(-1).to_expr(), b.to_expr()
-        return self.form(e.FloorDiv(x, y, x.dtype))
+        return self.form(FloorDiv(x, y, x.dtype))
 
     def divided(self, value: Affine, by: Affine) -> tuple[Affine, Affine]:
         """``value // by`` and ``value % by``."""
@@ -59,7 +59,7 @@ class AffineSizes:
             outer = self.analyzer.floordiv(value, size)
             return outer, value - outer.scaled(size)
         x, y = value.to_expr(), by.to_expr()
-        return self.form(e.FloorDiv(x, y, x.dtype)), self.form(e.FloorMod(x, y, x.dtype))
+        return self.form(FloorDiv(x, y, x.dtype)), self.form(FloorMod(x, y, x.dtype))
 
     def covered(self, outer: Affine, inner: Affine, parent: Affine) -> bool:
         """True if a split divides its loop."""
@@ -104,7 +104,7 @@ def axis_extents(stage: Stage, sizes: AffineSizes) -> Forms:
     return extents
 
 
-def leaf_extents(stage: Stage) -> dict[e.IterVar, str]:
+def leaf_extents(stage: Stage) -> dict[IterVar, str]:
     """The extents of a stage's loops as text, as if it computed its whole tensor."""
     if not isinstance(stage.op, ComputeOp):
         return {}
@@ -112,7 +112,7 @@ def leaf_extents(stage: Stage) -> dict[e.IterVar, str]:
     return {a: expr_text(extents[a].to_expr()) for a in stage.leaf_iter_vars}
 
 
-def touched(axis: e.IterVar, relations: Sequence[Relation]) -> set[e.IterVar]:
+def touched(axis: IterVar, relations: Sequence[Relation]) -> set[IterVar]:
     """Everything that relations tie to an axis, itself included."""
     tied = {axis}
     while True:

@@ -18,7 +18,7 @@ from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds.threads import ancestors, leaf_index, shared_loops
 from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ExternOp
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IterVar, PrimExpr, ProducerLoad
 from whet.compiler.tir.visit.rewrite import nodes
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Sizes(Protocol[N, F]):
         """The first index of an axis."""
 
     def extremes(
-        self, index: e.PrimExpr, values: Any, inner: Sequence[e.IterVar]
+        self, index: PrimExpr, values: Any, inner: Sequence[IterVar]
     ) -> tuple[F | None, F | None]:
         """The least and the greatest value of an index over some loops; None where unknown.
 
@@ -61,12 +61,12 @@ class StageBounds(Generic[N, F]):
         whole: True if the whole tensor is computed.
     """
 
-    mins: dict[e.IterVar, F] = field(default_factory=dict)
-    extents: dict[e.IterVar, N] = field(default_factory=dict)
-    values: dict[e.IterVar, F] = field(default_factory=dict)
+    mins: dict[IterVar, F] = field(default_factory=dict)
+    extents: dict[IterVar, N] = field(default_factory=dict)
+    values: dict[IterVar, F] = field(default_factory=dict)
     whole: bool = True
 
-    def index(self, axis: e.IterVar) -> F:
+    def index(self, axis: IterVar) -> F:
         """The index of an axis in terms of the loops."""
         return self.values[axis] + self.mins[axis]  # type: ignore[operator]
 
@@ -85,32 +85,30 @@ class Inference(Generic[B]):
     def __init__(self, schedule: Schedule, sizes: Sizes) -> None:
         self.schedule = schedule
         self.sizes = sizes
-        self.bodies: dict[Stage, tuple[e.PrimExpr, ...]] = {}
+        self.bodies: dict[Stage, tuple[PrimExpr, ...]] = {}
         self.stages: dict[Stage, B] = {}
-        self._reads: dict[Stage, list[tuple[Stage, e.ProducerLoad]]] = {}
+        self._reads: dict[Stage, list[tuple[Stage, ProducerLoad]]] = {}
 
-    def reads(self, reader: Stage) -> list[tuple[Stage, e.ProducerLoad]]:
+    def reads(self, reader: Stage) -> list[tuple[Stage, ProducerLoad]]:
         """Every read of ``reader``, with the stage it reads."""
         known = self._reads.get(reader)
         if known is None:
             known = self.note_reads(reader, nodes(self.bodies[reader]))
         return known
 
-    def note_reads(
-        self, reader: Stage, inside: Sequence[Any]
-    ) -> list[tuple[Stage, e.ProducerLoad]]:
+    def note_reads(self, reader: Stage, inside: Sequence[Any]) -> list[tuple[Stage, ProducerLoad]]:
         """Learn the reads of a stage from the nodes of its expressions."""
         of = self.schedule.stage_map
-        reads = [(of[n.producer.op], n) for n in inside if type(n) is e.ProducerLoad]
+        reads = [(of[n.producer.op], n) for n in inside if type(n) is ProducerLoad]
         self._reads[reader] = reads
         return reads
 
-    def set_bodies(self, stage: Stage, bodies: tuple[e.PrimExpr, ...]) -> None:
+    def set_bodies(self, stage: Stage, bodies: tuple[PrimExpr, ...]) -> None:
         """Let a stage compute other expressions."""
         self.bodies[stage] = bodies
         self._reads.pop(stage, None)
 
-    def readers(self, stage: Stage) -> list[tuple[Stage, list[e.ProducerLoad]]]:
+    def readers(self, stage: Stage) -> list[tuple[Stage, list[ProducerLoad]]]:
         """The computed stages that read ``stage``, with their reads of it."""
         out = []
         for reader in self.stages:
@@ -155,7 +153,7 @@ class Inference(Generic[B]):
             if span is not None and steps is not None:
                 b.mins[a], b.extents[a] = span[0], steps
 
-    def loops_inside(self, stage: Stage) -> list[e.IterVar]:
+    def loops_inside(self, stage: Stage) -> list[IterVar]:
         """The loops inside the one that a stage is attached to, and those that share its result."""
         parent, at = stage.attach_stage, stage.attach_ivar
         assert parent is not None

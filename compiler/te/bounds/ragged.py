@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import GE, LT, IterVar, PrimExpr, Range, Reduce, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import PARALLEL, UNROLLED
 from whet.compiler.tir.visit.rewrite import substitute, variables
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
-def ragged_axes(op: Operation) -> list[e.IterVar]:
+def ragged_axes(op: Operation) -> list[IterVar]:
     """The reduction axes whose domain depends on data axes."""
     own = {a.var for a in op.axis}
     return [a for a in op.reduce_axis if _needed(a) & own]
 
 
-def _needed(axis: e.IterVar) -> set[e.Var]:
+def _needed(axis: IterVar) -> set[Var]:
     return variables(axis.domain.min) | variables(axis.domain.extent)
 
 
@@ -40,13 +40,13 @@ def stands_as_written(stage: Stage) -> bool:
     return all(_needed(a) & own <= before for a in ragged_axes(stage.op))
 
 
-def _is_counted(stage: Stage, leaf: e.IterVar) -> bool:
+def _is_counted(stage: Stage, leaf: IterVar) -> bool:
     """True if a loop runs its steps in order, so that loops inside may use its variable."""
     attr = stage.iter_var_attrs.get(leaf)
     return attr is None or attr.kind in (PARALLEL, UNROLLED)
 
 
-def hull(stage: Stage, axis: e.IterVar, analyzer: Analyzer) -> tuple[Affine, Affine]:
+def hull(stage: Stage, axis: IterVar, analyzer: Analyzer) -> tuple[Affine, Affine]:
     """The least first step of an axis, and how many steps there are at most, for all elements.
 
     Raises:
@@ -64,25 +64,25 @@ def hull(stage: Stage, axis: e.IterVar, analyzer: Analyzer) -> tuple[Affine, Aff
     return low, high - low
 
 
-def guarded(op: ComputeOp, body: e.PrimExpr) -> e.PrimExpr:
+def guarded(op: ComputeOp, body: PrimExpr) -> PrimExpr:
     """A reduction that takes a step only where the domains, as they were written, have one."""
-    if not isinstance(body, e.Reduce):
+    if not isinstance(body, Reduce):
         return body
     tests = [body.condition]
     for a in ragged_axes(op):
-        tests.append(ops.compare(e.GE, a.var, a.domain.min))
-        tests.append(ops.compare(e.LT, a.var, ops.add(a.domain.min, a.domain.extent)))
+        tests.append(ops.compare(GE, a.var, a.domain.min))
+        tests.append(ops.compare(LT, a.var, ops.add(a.domain.min, a.domain.extent)))
     return replace(body, condition=ops.all_of(*tests))
 
 
-def renamed_domains(op: ComputeOp, names: dict[e.Var, Any]) -> tuple[e.IterVar, ...]:
+def renamed_domains(op: ComputeOp, names: dict[Var, Any]) -> tuple[IterVar, ...]:
     """The reduction axes, with the domains of ragged ones in terms of other data axes."""
     ragged = ragged_axes(op)
     out = []
     for a in op.reduce_axis:
         if any(a is b for b in ragged):
             low, many = (substitute(x, names) for x in (a.domain.min, a.domain.extent))
-            a = e.IterVar(e.Range.from_min_extent(low, many), a.var, a.iter_type, a.thread_tag)
+            a = IterVar(Range.from_min_extent(low, many), a.var, a.iter_type, a.thread_tag)
         out.append(a)
     return tuple(out)
 

@@ -14,9 +14,9 @@ from whet.compiler.arith import Affine
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.relations import AT
 from whet.compiler.te.lang.scopes import default_scope, is_shared, is_virtual
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import COMM_REDUCE, THREAD_INDEX, IterVar, Var
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import THREAD_BINDING, For, Stmt
 
 if TYPE_CHECKING:
     from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
@@ -27,7 +27,7 @@ BLOCK = "blockIdx.x"
 """The tag of the one block of a kernel whose schedule binds none."""
 
 
-def threads_of(stage: Stage) -> list[e.IterVar]:
+def threads_of(stage: Stage) -> list[IterVar]:
     """The thread axes that run a stage or its loops."""
     attrs = stage.iter_var_attrs.values()
     return stage.launch_threads + [a.bind_thread for a in attrs if a.bind_thread is not None]
@@ -71,7 +71,7 @@ def lengthen(bounds: Bounds, stage: Stage, b: StageBounds) -> None:
 def launch(stage: Stage, b: StageBounds) -> None:
     """The loops of the threads that run the whole stage."""
     for t in stage.launch_threads:
-        b.launched[t] = e.Var(t.var.name, t.dtype)
+        b.launched[t] = Var(t.var.name, t.dtype)
 
 
 def guards(b: StageBounds) -> list[tuple[Affine, Affine]]:
@@ -79,7 +79,7 @@ def guards(b: StageBounds) -> list[tuple[Affine, Affine]]:
     return [(Affine({leaf.var: (leaf.var, 1)}, 0), b.extents[leaf]) for leaf in b.lengths]
 
 
-def ancestors(stage: Stage) -> Iterator[tuple[Stage, e.IterVar]]:
+def ancestors(stage: Stage) -> Iterator[tuple[Stage, IterVar]]:
     """The stages around an attached stage, innermost first, each with the loop around it."""
     while stage.attach_type == AT and stage.attach_stage is not None:
         assert stage.attach_ivar is not None
@@ -87,7 +87,7 @@ def ancestors(stage: Stage) -> Iterator[tuple[Stage, e.IterVar]]:
         stage = stage.attach_stage
 
 
-def leaf_index(stage: Stage, axis: e.IterVar | None) -> int:
+def leaf_index(stage: Stage, axis: IterVar | None) -> int:
     """The place of a loop that something is attached at.
 
     Raises:
@@ -104,12 +104,12 @@ def leaf_index(stage: Stage, axis: e.IterVar | None) -> int:
     )
 
 
-def thread_of(stage: Stage, leaf: e.IterVar) -> e.IterVar | None:
+def thread_of(stage: Stage, leaf: IterVar) -> IterVar | None:
     """The thread axis that runs a loop."""
     return stage.attr(leaf).bind_thread
 
 
-def around(stage: Stage) -> Iterator[tuple[str, e.IterVar]]:
+def around(stage: Stage) -> Iterator[tuple[str, IterVar]]:
     """The tags of the threads around an attached stage, each with its loop or thread axis."""
     for parent, at in ancestors(stage):
         for leaf in parent.leaf_iter_vars:
@@ -129,19 +129,17 @@ def scope_of(stage: Stage) -> str:
     return default_scope([tag for tag, _ in around(stage)])
 
 
-def shared_loops(stage: Stage) -> list[e.IterVar]:
+def shared_loops(stage: Stage) -> list[IterVar]:
     """Loops around an attached stage whose threads share it: it holds what all of them read."""
     scope = scope_of(stage)
     return [
         leaf
         for tag, leaf in around(stage)
-        if leaf.iter_type != e.THREAD_INDEX and is_shared(scope, tag)
+        if leaf.iter_type != THREAD_INDEX and is_shared(scope, tag)
     ]
 
 
-def waits_inside(
-    bounds: Bounds, stage: Stage, loop: e.IterVar, limits: Collection[Hashable]
-) -> bool:
+def waits_inside(bounds: Bounds, stage: Stage, loop: IterVar, limits: Collection[Hashable]) -> bool:
     """True if threads must synchronize inside a loop that some of them would leave.
 
     They do for what they fill together, and for sums over them: such a loop keeps its length, and
@@ -156,15 +154,15 @@ def waits_inside(
     if not any(leaf.var in limits for leaf in _of_block(bounds.schedule.stages)):
         return False
     inside = stage.leaf_iter_vars[stage.leaf_iter_vars.index(loop) :]
-    if any(leaf in inside and leaf.iter_type == e.COMM_REDUCE for leaf in _of_block([stage])):
+    if any(leaf in inside and leaf.iter_type == COMM_REDUCE for leaf in _of_block([stage])):
         return True
     below = [x for x in bounds.schedule.stages if is_below(x, stage, inside)]
     return any(scope_of(x).startswith("shared") for x in below) or any(
-        leaf.iter_type == e.COMM_REDUCE for leaf in _of_block(below)
+        leaf.iter_type == COMM_REDUCE for leaf in _of_block(below)
     )
 
 
-def _of_block(stages: Iterable[Stage]) -> Iterator[e.IterVar]:
+def _of_block(stages: Iterable[Stage]) -> Iterator[IterVar]:
     """The loops of stages that are bound to the threads of a block."""
     for stage in stages:
         for leaf, attr in stage.iter_var_attrs.items():
@@ -172,13 +170,13 @@ def _of_block(stages: Iterable[Stage]) -> Iterator[e.IterVar]:
                 yield leaf
 
 
-def is_below(stage: Stage, parent: Stage, loops: Collection[e.IterVar]) -> bool:
+def is_below(stage: Stage, parent: Stage, loops: Collection[IterVar]) -> bool:
     """True if a stage is computed inside some loops of another one."""
     at = next((at for up, at in ancestors(stage) if up is parent), None)
     return any(at is x for x in loops)
 
 
-def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt) -> s.Stmt:
+def in_one_block(bounds: Bounds, stage: Stage, nest: Stmt) -> Stmt:
     """A reduction over a block's threads, in a loop over one block where no thread stands around.
 
     What it begins with, its steps and its result are then one kernel: they meet in the memory that
@@ -198,10 +196,10 @@ def in_one_block(bounds: Bounds, stage: Stage, nest: s.Stmt) -> s.Stmt:
     inside = [x for x in bounds.schedule.stages if is_below(x, stage, leaves[first_reduce:])]
     if any(thread.thread_tag.startswith("blockIdx") for x in inside for thread in threads_of(x)):
         return nest  # blocks do not share what one of them would read
-    return s.For(e.Var("block"), ops.const(0), ops.const(1), s.THREAD_BINDING, nest, {}, BLOCK)
+    return For(Var("block"), ops.const(0), ops.const(1), THREAD_BINDING, nest, {}, BLOCK)
 
 
-def _check_shared(stage: Stage, leaf: e.IterVar, tag: str) -> None:
+def _check_shared(stage: Stage, leaf: IterVar, tag: str) -> None:
     """Threads that each have a stage of their own cannot share its work."""
     scope = scope_of(stage)
     if not is_shared(scope, tag):

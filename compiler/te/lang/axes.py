@@ -8,17 +8,38 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.scopes import TAGS, is_tag
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    COMM_REDUCE,
+    DATA_PAR,
+    THREAD_INDEX,
+    Add,
+    Div,
+    ExprOp,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    Range,
+    SizeVar,
+    Sub,
+    Var,
+)
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.tracing.traced import whole
 
 
-def var(name: str = "tindex", dtype: str = "int32") -> e.Var:
+def var(name: str = "tindex", dtype: str = "int32") -> Var:
     """A symbolic scalar: an argument of the kernel, or a size that an array's shape gives."""
-    return e.Var(_name("var", name), _scalar(f"var({name})", dtype))
+    return Var(_name("var", name), _scalar(f"var({name})", dtype))
 
 
-def size_var(name: str = "size", dtype: str = "int32") -> e.SizeVar:
+def size_var(name: str = "size", dtype: str = "int32") -> SizeVar:
     """A symbolic size: never negative; in a shape it is bound by the arrays of a call.
 
     Raises:
@@ -29,10 +50,10 @@ def size_var(name: str = "size", dtype: str = "int32") -> e.SizeVar:
         raise ArgumentError(
             f"size_var({name}, {kind})", "a size is an integer", "int32 or int64; te.var for others"
         )
-    return e.SizeVar(_name("size_var", name), kind)
+    return SizeVar(_name("size_var", name), kind)
 
 
-def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Any = None) -> e.IterVar:
+def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Any = None) -> IterVar:
     """An axis to reduce over.
 
     Args:
@@ -46,10 +67,10 @@ def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Any = No
     """
     name = _name("reduce_axis", name)
     domain = _range(dom, f"reduce_axis({name})")
-    return e.IterVar(domain, e.Var(name, index_type(domain.extent)), e.COMM_REDUCE, thread_tag)
+    return IterVar(domain, Var(name, index_type(domain.extent)), COMM_REDUCE, thread_tag)
 
 
-def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None) -> e.IterVar:
+def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None) -> IterVar:
     """An axis of threads, for ``bind``; a string in the first place is the tag.
 
     Args:
@@ -75,30 +96,28 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None
         )
     domain = None if dom is None else _range(dom, f"thread_axis({tag})")
     kind = "int32" if domain is None else index_type(domain.extent)
-    return e.IterVar(domain, e.Var(name or tag, kind), e.THREAD_INDEX, tag)
+    return IterVar(domain, Var(name or tag, kind), THREAD_INDEX, tag)
 
 
-def axis_over(
-    name: str, extent: Any, dtype: str = "int32", iter_type: int = e.DATA_PAR
-) -> e.IterVar:
+def axis_over(name: str, extent: Any, dtype: str = "int32", iter_type: int = DATA_PAR) -> IterVar:
     """An axis of ``extent`` steps from 0 on."""
-    domain = e.Range.from_min_extent(ops.const(0, dtype), extent)
-    return e.IterVar(domain, e.Var(name, dtype), iter_type)
+    domain = Range.from_min_extent(ops.const(0, dtype), extent)
+    return IterVar(domain, Var(name, dtype), iter_type)
 
 
-def index_type(extent: e.PrimExpr) -> str:
+def index_type(extent: PrimExpr) -> str:
     """The type of the variable of an axis with this extent: int64 where the extent is."""
     return "int64" if extent.dtype == "int64" else "int32"
 
 
-_ARITHMETIC = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+_ARITHMETIC = (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
 
 
-def widened(index: e.PrimExpr) -> e.PrimExpr:
+def widened(index: PrimExpr) -> PrimExpr:
     """An index in 64 bits, its parts computed in 64 bits already."""
-    known: dict[int, e.PrimExpr] = {}
+    known: dict[int, PrimExpr] = {}
 
-    def wide(n: e.PrimExpr) -> e.PrimExpr:
+    def wide(n: PrimExpr) -> PrimExpr:
         if n.dtype == "int64" or type(n) not in _ARITHMETIC:
             return ops.cast("int64", n)
         out = known.get(id(n))
@@ -110,11 +129,11 @@ def widened(index: e.PrimExpr) -> e.PrimExpr:
     return wide(index)
 
 
-def integer(value: Any, request: str, what: str) -> e.PrimExpr:
+def integer(value: Any, request: str, what: str) -> PrimExpr:
     """An int or an integer expression, of a type that indices have; a whole float is an int."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, numbers.Integral) and not isinstance(value, e.ExprOp):
+    if isinstance(value, numbers.Integral) and not isinstance(value, ExprOp):
         value = whole(value)
         if not -(2**63) <= value < 2**63:
             raise ArgumentError(request, f"{what} {value} does not fit 64 bits")
@@ -123,9 +142,9 @@ def integer(value: Any, request: str, what: str) -> e.PrimExpr:
             request, f"{what} {value!r} is a {type(value).__name__}, not an integer"
         )
     x = ops.convert(value)
-    if isinstance(x, e.FloatImm) and x.value.is_integer():
+    if isinstance(x, FloatImm) and x.value.is_integer():
         return ops.const(int(x.value))
-    if dt.is_bool(x.dtype) and isinstance(x, e.IntImm):
+    if dt.is_bool(x.dtype) and isinstance(x, IntImm):
         return ops.const(x.value)
     if not dt.is_int(x.dtype) or dt.lanes(x.dtype) > 1:
         raise ArgumentError(
@@ -135,9 +154,9 @@ def integer(value: Any, request: str, what: str) -> e.PrimExpr:
         )
     if x.dtype in ("int32", "int64"):
         return x
-    if isinstance(x, e.IntImm):
+    if isinstance(x, IntImm):
         return ops.const(x.value)
-    if isinstance(x, e.Var):
+    if isinstance(x, Var):
         raise ArgumentError(
             request,
             f"{what} {x.name} is a variable of type {x.dtype}",
@@ -146,8 +165,8 @@ def integer(value: Any, request: str, what: str) -> e.PrimExpr:
     return ops.cast("int64" if dt.bits(x.dtype) >= 32 else "int32", x)
 
 
-def _range(dom: Any, request: str) -> e.Range:
-    if isinstance(dom, e.Range):
+def _range(dom: Any, request: str) -> Range:
+    if isinstance(dom, Range):
         return dom
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:
         raise ArgumentError(
@@ -157,15 +176,15 @@ def _range(dom: Any, request: str) -> e.Range:
         )
     begin, end = (integer(x, request, "the bound") for x in dom)
     extent = ops.subtract(end, begin)
-    if isinstance(extent, e.IntImm) and extent.value < 0:
+    if isinstance(extent, IntImm) and extent.value < 0:
         raise ArgumentError(
             request,
             f"from {int(begin)} to {int(end)} there are {extent.value} steps",
             "(begin, end) with begin <= end",
         )
-    if isinstance(begin, e.IntImm) and begin.dtype != extent.dtype == "int64":
+    if isinstance(begin, IntImm) and begin.dtype != extent.dtype == "int64":
         begin = ops.cast("int64", begin)
-    return e.Range.from_min_extent(begin, extent)
+    return Range.from_min_extent(begin, extent)
 
 
 def _name(function: str, name: Any) -> str:

@@ -12,12 +12,12 @@ from whet.compiler.te.lang.axes import axis_over, index_type, integer
 from whet.compiler.te.lang.tag import chosen_tag
 from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import ExprOp, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import nodes
 
 
-def dimensions(shape: Any, request: str) -> tuple[e.PrimExpr, ...]:
+def dimensions(shape: Any, request: str) -> tuple[PrimExpr, ...]:
     """A shape as integer expressions; a bare number or expression is one dimension.
 
     Raises:
@@ -29,16 +29,16 @@ def dimensions(shape: Any, request: str) -> tuple[e.PrimExpr, ...]:
             f"the shape {shape!r} is a {type(shape).__name__}",
             "give a tuple of ints and te.var, e.g. (n, 16)",
         )
-    bare = isinstance(shape, e.ExprOp) or not isinstance(shape, Iterable)
-    out: list[e.PrimExpr] = []
+    bare = isinstance(shape, ExprOp) or not isinstance(shape, Iterable)
+    out: list[PrimExpr] = []
     for d in (shape,) if bare else tuple(shape):
         x = integer(d, request, "the dimension")
-        if isinstance(x, e.IntImm) and x.value < 0:
+        if isinstance(x, IntImm) and x.value < 0:
             raise ArgumentError(request, f"the dimension {x.value} is negative", "at least 0")
-        if isinstance(x, e.IntImm):
+        if isinstance(x, IntImm):
             out.append(x)
             continue
-        loads = [n for n in nodes((x,)) if type(n) in (e.ProducerLoad, e.Reduce)]
+        loads = [n for n in nodes((x,)) if type(n) in (ProducerLoad, Reduce)]
         if loads:
             raise ArgumentError(
                 request,
@@ -242,7 +242,7 @@ def checked_attrs(attrs: Any, request: str) -> dict[str, Any]:
     return dict(attrs or {})
 
 
-def _element(value: Any, request: str) -> e.PrimExpr:
+def _element(value: Any, request: str) -> PrimExpr:
     if value is None:
         raise ArgumentError(request, "the function returned None", "return an expression")
     x = ops.convert(value)
@@ -253,11 +253,11 @@ def _element(value: Any, request: str) -> e.PrimExpr:
     return x
 
 
-def _reduction_axes(body: list[e.PrimExpr], request: str) -> tuple[e.IterVar, ...]:
-    top = [b for b in body if isinstance(b, e.Reduce)]
+def _reduction_axes(body: list[PrimExpr], request: str) -> tuple[IterVar, ...]:
+    top = [b for b in body if isinstance(b, Reduce)]
     roots = {id(b) for b in top}
     for n in nodes(body):
-        if type(n) is e.Reduce and (id(n) not in roots or _inside(n, body)):
+        if type(n) is Reduce and (id(n) not in roots or _inside(n, body)):
             raise ArgumentError(
                 request,
                 "a reduction stands inside a larger expression",
@@ -278,7 +278,7 @@ def _reduction_axes(body: list[e.PrimExpr], request: str) -> tuple[e.IterVar, ..
         )
     _check_groups(top, request)
     for a in top[0].axis:
-        if any(type(n) is e.ProducerLoad for n in nodes((a.domain.min, a.domain.extent))):
+        if any(type(n) is ProducerLoad for n in nodes((a.domain.min, a.domain.extent))):
             raise ArgumentError(
                 request,
                 f"the domain of {a.var.name} is read from a tensor",
@@ -288,21 +288,21 @@ def _reduction_axes(body: list[e.PrimExpr], request: str) -> tuple[e.IterVar, ..
     return top[0].axis
 
 
-def _inside(n: e.Reduce, body: list[e.PrimExpr]) -> bool:
+def _inside(n: Reduce, body: list[PrimExpr]) -> bool:
     """True if an output's reduction is also a part of another output."""
     return any(part is n for b in body if b is not n for part in nodes((b,)))
 
 
-def groups(body: Sequence[e.PrimExpr]) -> list[list[int]]:
+def groups(body: Sequence[PrimExpr]) -> list[list[int]]:
     """The outputs of each reduction: those of a tuple reducer share their combiner."""
     by_combiner: dict[int, list[int]] = {}
     for k, b in enumerate(body):
-        assert isinstance(b, e.Reduce)
+        assert isinstance(b, Reduce)
         by_combiner.setdefault(id(b.combiner), []).append(k)
     return list(by_combiner.values())
 
 
-def _check_groups(top: list[e.Reduce], request: str) -> None:
+def _check_groups(top: list[Reduce], request: str) -> None:
     for group in groups(top):
         reducer = top[group[0]]
         wanted = len(reducer.source)

@@ -9,8 +9,8 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.compute import checked_attrs, checked_name, dimensions, element_type
 from whet.compiler.te.lang.tag import chosen_tag
 from whet.compiler.te.lang.tensor import ExternOp, Tensor
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import IntImm, PrimExpr
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.stmt import Evaluate, Stmt
 
@@ -61,7 +61,7 @@ def extern(
     if not callable(fcompute):
         raise ArgumentError(request, f"fcompute is a {type(fcompute).__name__}, not a function")
     body = fcompute(list(ins), list(outs))
-    if isinstance(body, e.PrimExpr):
+    if isinstance(body, PrimExpr):
         body = Evaluate(body)
     if not isinstance(body, Stmt):
         raise ArgumentError(
@@ -121,7 +121,7 @@ def _tensors(inputs: Any, request: str) -> tuple[Tensor, ...]:
     return tuple(many)
 
 
-def _shapes(shape: Any, request: str) -> list[tuple[e.PrimExpr, ...]]:
+def _shapes(shape: Any, request: str) -> list[tuple[PrimExpr, ...]]:
     """One shape for each output: a list of shapes, or a single one."""
     if isinstance(shape, (list, tuple)) and any(isinstance(x, (list, tuple)) for x in shape):
         return [dimensions(x, request) for x in shape]
@@ -138,7 +138,7 @@ def _inputs(read: tuple[Tensor, ...], given: Any, request: str) -> tuple[Buffer,
 
 
 def _outputs(
-    shapes: list[tuple[e.PrimExpr, ...]],
+    shapes: list[tuple[PrimExpr, ...]],
     read: tuple[Tensor, ...],
     dtype: Any,
     given: Any,
@@ -185,9 +185,7 @@ def _buffers(given: Any, which: str, count: int, request: str) -> tuple[Buffer, 
     return many
 
 
-def _check_fit(
-    b: Buffer, shape: tuple[e.PrimExpr, ...], dtype: str, what: str, request: str
-) -> None:
+def _check_fit(b: Buffer, shape: tuple[PrimExpr, ...], dtype: str, what: str, request: str) -> None:
     if len(b.shape) != len(shape):
         raise ArgumentError(
             request, f"the buffer {b.name} has {len(b.shape)} dimensions, {what} has {len(shape)}"
@@ -195,7 +193,7 @@ def _check_fit(
     if b.dtype != dtype:
         raise ArgumentError(request, f"the buffer {b.name} holds {b.dtype}, {what} is {dtype}")
     for d, (x, y) in enumerate(zip(b.shape, shape)):
-        if isinstance(x, e.IntImm) and isinstance(y, e.IntImm) and x.value != y.value:
+        if isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
             raise ArgumentError(
                 request,
                 f"dimension {d} of the buffer {b.name} is {x.value}, that of {what} {y.value}",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import DATA_PAR, PARALLELIZED, UNROLLED, VECTORIZED, IterVar, PrimExpr
 from whet.compiler.tir.ops import ops
 
 # where a stage is computed, with TVM's numbers: on its own, in its readers, at a loop of another;
@@ -14,12 +14,12 @@ from whet.compiler.tir.ops import ops
 ROOT, INLINE, AT, AHEAD = 1, 2, 4, 6
 
 # a loop's kind in the loop IR by its iter_type in the schedule
-_KINDS = {e.UNROLLED: s.UNROLLED, e.VECTORIZED: s.VECTORIZED, e.PARALLELIZED: s.PARALLEL}
+_KINDS = {UNROLLED: s.UNROLLED, VECTORIZED: s.VECTORIZED, PARALLELIZED: s.PARALLEL}
 
 
-Extents = dict[e.IterVar, Any]
+Extents = dict[IterVar, Any]
 """Axis or loop -> its number of steps, of an algebra of sizes (:mod:`whet.compiler.te.bounds`)."""
-Values = dict[e.IterVar, Any]
+Values = dict[IterVar, Any]
 """Axis or loop -> its value counted from 0, a linear form of the algebra."""
 
 
@@ -27,14 +27,14 @@ Values = dict[e.IterVar, Any]
 class Split:
     """``parent = outer * extent(inner) + inner``; exactly one of factor and nparts is given."""
 
-    parent: e.IterVar
-    outer: e.IterVar
-    inner: e.IterVar
-    factor: e.PrimExpr | None
-    nparts: e.PrimExpr | None
+    parent: IterVar
+    outer: IterVar
+    inner: IterVar
+    factor: PrimExpr | None
+    nparts: PrimExpr | None
 
     @property
-    def members(self) -> tuple[e.IterVar, ...]:
+    def members(self) -> tuple[IterVar, ...]:
         """The loops that it ties together."""
         return self.parent, self.outer, self.inner
 
@@ -62,12 +62,12 @@ class Split:
 class Fuse:
     """``fused = outer * extent(inner) + inner``."""
 
-    outer: e.IterVar
-    inner: e.IterVar
-    fused: e.IterVar
+    outer: IterVar
+    inner: IterVar
+    fused: IterVar
 
     @property
-    def members(self) -> tuple[e.IterVar, ...]:
+    def members(self) -> tuple[IterVar, ...]:
         """The loops that it ties together."""
         return self.outer, self.inner, self.fused
 
@@ -91,11 +91,11 @@ class Fuse:
 class Rebase:
     """``parent = rebased + the least value of parent``: the same steps, counted from 0."""
 
-    parent: e.IterVar
-    rebased: e.IterVar
+    parent: IterVar
+    rebased: IterVar
 
     @property
-    def members(self) -> tuple[e.IterVar, ...]:
+    def members(self) -> tuple[IterVar, ...]:
         """The loops that it ties together."""
         return self.parent, self.rebased
 
@@ -117,10 +117,10 @@ class Rebase:
 class Singleton:
     """``iter`` is a loop of one step, made of nothing."""
 
-    iter: e.IterVar
+    iter: IterVar
 
     @property
-    def members(self) -> tuple[e.IterVar, ...]:
+    def members(self) -> tuple[IterVar, ...]:
         """The loop."""
         return (self.iter,)
 
@@ -164,10 +164,10 @@ class IterVarAttr:
         dim_align_factor, dim_align_offset: of ``storage_align``; a factor of 0 is none.
     """
 
-    iter_type: int = e.DATA_PAR
-    bind_thread: e.IterVar | None = None
+    iter_type: int = DATA_PAR
+    bind_thread: IterVar | None = None
     pragma_keys: tuple[str, ...] = ()
-    pragma_values: tuple[e.PrimExpr | None, ...] = ()
+    pragma_values: tuple[PrimExpr | None, ...] = ()
     dim_align_factor: int = 0
     dim_align_offset: int = 0
     grain: int = 0

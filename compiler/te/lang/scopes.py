@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import THREAD_INDEX, IterVar
 
 #: the rank of a scope: a thread's loop shares it when the scope's rank is at most the thread's
 _RANKS = {"global": 0, "shared": 1, "warp": 2, "local": 3}
@@ -60,4 +60,4 @@ def default_scope(tags: list[str]) -> str:
 
 def is_thread(axis: object) -> bool:
     """True for a thread axis."""
-    return isinstance(axis, e.IterVar) and axis.iter_type == e.THREAD_INDEX
+    return isinstance(axis, IterVar) and axis.iter_type == THREAD_INDEX

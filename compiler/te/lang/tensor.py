@@ -10,7 +10,7 @@ from whet.compiler import late
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.axes import widened
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import ExprOp, IterVar, PrimExpr, ProducerLoad
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import nodes
 
@@ -51,12 +51,12 @@ class Operation:
         return {}
 
     @property
-    def axis(self) -> tuple[e.IterVar, ...]:
+    def axis(self) -> tuple[IterVar, ...]:
         """The axes of what it makes; none for an input."""
         return ()
 
     @property
-    def reduce_axis(self) -> tuple[e.IterVar, ...]:
+    def reduce_axis(self) -> tuple[IterVar, ...]:
         """The axes that it reduces over."""
         return ()
 
@@ -65,7 +65,7 @@ class Operation:
         """The tensors it reads, in the order of their first use."""
         return []
 
-    def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
+    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
         """The shape of output ``index``."""
         raise NotImplementedError
 
@@ -81,12 +81,12 @@ class Operation:
 class PlaceholderOp(Operation):
     """An input; its values lie in ``value_range``, both ends included, where one is said."""
 
-    shape: tuple[e.PrimExpr, ...]
+    shape: tuple[PrimExpr, ...]
     dtype: str
     tag: str = ""
     value_range: tuple[float, float] | None = None
 
-    def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
+    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
         """The shape of the input."""
         return self.shape
 
@@ -103,9 +103,9 @@ class ComputeOp(Operation):
     """
 
     # without field() the base's properties would be taken for defaults
-    axis: tuple[e.IterVar, ...] = field()
-    reduce_axis: tuple[e.IterVar, ...] = field()
-    body: tuple[e.PrimExpr, ...]
+    axis: tuple[IterVar, ...] = field()
+    reduce_axis: tuple[IterVar, ...] = field()
+    body: tuple[PrimExpr, ...]
     tag: str = ""
     attrs: dict[str, Any] = field(default_factory=dict)
     _inputs: tuple[Tensor, ...] | None = field(default=None, init=False)
@@ -119,11 +119,11 @@ class ComputeOp(Operation):
     def input_tensors(self) -> list[Tensor]:
         """The tensors it reads, in the order of their first use."""
         if self._inputs is None:  # operations do not change, and bodies may be large
-            reads = (n.producer for n in nodes(self.body) if type(n) is e.ProducerLoad)
+            reads = (n.producer for n in nodes(self.body) if type(n) is ProducerLoad)
             object.__setattr__(self, "_inputs", tuple(dict.fromkeys(reads)))
         return list(self._inputs or ())
 
-    def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
+    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
         """The extents of the axes."""
         return tuple(a.dom.extent for a in self.axis if a.dom is not None)
 
@@ -161,7 +161,7 @@ class ExternOp(Operation):
         """The tensors it reads, in the order in which they were given."""
         return list(self.inputs)
 
-    def output_shape(self, index: int) -> tuple[e.PrimExpr, ...]:
+    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
         """The extents of the output's buffer."""
         return self.output_placeholders[index].shape
 
@@ -170,7 +170,7 @@ class ExternOp(Operation):
         return self.output_placeholders[index].dtype
 
 
-class Tensor(e.ExprOp):
+class Tensor(ExprOp):
     """A multi-dimensional array, by the operation that makes it; ``A[i, j]`` reads it.
 
     Two objects for the same output of the same operation are the same tensor: they hash alike.
@@ -183,7 +183,7 @@ class Tensor(e.ExprOp):
         self.value_index = value_index
 
     @property
-    def shape(self) -> tuple[e.PrimExpr, ...]:
+    def shape(self) -> tuple[PrimExpr, ...]:
         """Extents, outermost first; constants are :class:`IntImm`, which compares to int."""
         return self.op.output_shape(self.value_index)
 
@@ -204,11 +204,11 @@ class Tensor(e.ExprOp):
         return f"{self.op.name}.v{self.value_index}" if many else self.op.name
 
     @property
-    def axis(self) -> tuple[e.IterVar, ...]:
+    def axis(self) -> tuple[IterVar, ...]:
         """The axes of the computation that makes it."""
         return self.op.axis
 
-    def __call__(self, *indices: Any) -> e.ProducerLoad:
+    def __call__(self, *indices: Any) -> ProducerLoad:
         flat: list[Any] = []
         for i in indices:
             flat.extend(i) if isinstance(i, (tuple, list)) else flat.append(i)
@@ -237,7 +237,7 @@ class Tensor(e.ExprOp):
                 # narrow and unsigned arithmetic wraps, that of indices does not
                 x = ops.cast("int64" if dt.bits(x.dtype) >= 32 else "int32", x)
             exprs.append(widened(x) if d.dtype == "int64" and x.dtype == "int32" else x)
-        return e.ProducerLoad(self, tuple(exprs), self.dtype)
+        return ProducerLoad(self, tuple(exprs), self.dtype)
 
     def __getitem__(self, indices: Any) -> Any:
         given = indices if isinstance(indices, tuple) else (indices,)
@@ -245,7 +245,7 @@ class Tensor(e.ExprOp):
             return TensorSlice(self, given)
         return self(*given)
 
-    def __whet_expr__(self) -> e.PrimExpr:
+    def __whet_expr__(self) -> PrimExpr:
         if self.ndim == 0:
             return self()
         raise ArgumentError(
@@ -286,7 +286,7 @@ class Tensor(e.ExprOp):
 
 def _whole(method: str, operator: str, swapped: bool = False) -> Callable[..., Any]:
     """A method for an operator: of elements for tensors without axes, else ``topi``'s."""
-    of_elements = getattr(e.ExprOp, method)
+    of_elements = getattr(ExprOp, method)
 
     def run(self: Tensor, *other: Any) -> Any:
         if not any(isinstance(x, Tensor) and x.ndim for x in (self, *other)):
@@ -314,7 +314,7 @@ for _method, _operator in (
     setattr(Tensor, _method, _whole(_method, _operator))
 
 
-class TensorSlice(e.ExprOp):
+class TensorSlice(ExprOp):
     """A tensor with its first indices given: ``A[i]``, to be indexed on: ``A[i][j]``."""
 
     __slots__ = ("indices", "tensor")
@@ -334,13 +334,13 @@ class TensorSlice(e.ExprOp):
         """Element type of the tensor."""
         return self.tensor.dtype
 
-    def __whet_expr__(self) -> e.PrimExpr:
+    def __whet_expr__(self) -> PrimExpr:
         return self.tensor(*self.indices)
 
 
 def _show(x: Any) -> Any:
     from whet.compiler.tir.printer import expr_text
 
-    if isinstance(x, e.IterVar):
+    if isinstance(x, IterVar):
         return x.var.name
-    return expr_text(x) if isinstance(x, e.PrimExpr) else x
+    return expr_text(x) if isinstance(x, PrimExpr) else x

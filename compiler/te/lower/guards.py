@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    COMM_REDUCE,
+    GE,
+    LT,
+    Div,
+    IterVar,
+    Mod,
+    PrimExpr,
+    ProducerLoad,
+    Var,
+    is_choice,
+)
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import IfThenElse, Stmt
 from whet.compiler.tir.visit.rewrite import substitute, variables
@@ -26,22 +37,22 @@ class Guards:
         self.bounds = bounds
         self.analyzer = bounds.analyzer
         self.in_place = in_place
-        self._values: dict[Stage, dict[e.Var, e.PrimExpr]] = {}
+        self._values: dict[Stage, dict[Var, PrimExpr]] = {}
 
     def guarded(self, stage: Stage, body: Stmt, with_reduction: bool) -> Stmt:
         """The body under the conditions that keep it inside the axes and the tensor."""
         b = self.bounds.stages[stage]
-        reduced = {a.var for a in stage.leaf_iter_vars if a.iter_type == e.COMM_REDUCE}
-        conditions: list[e.PrimExpr] = []
+        reduced = {a.var for a in stage.leaf_iter_vars if a.iter_type == COMM_REDUCE}
+        conditions: list[PrimExpr] = []
         for value, extent in b.guards:
-            test = ops.compare(e.LT, value.to_expr(), extent.to_expr())
+            test = ops.compare(LT, value.to_expr(), extent.to_expr())
             if not self.analyzer.at_most_zero((value - extent).shifted(1)):
                 conditions.append(test)
         conditions += self._tensor_guards(stage, b)
         keep = [c for c in conditions if with_reduction or not variables(c) & reduced]
         return IfThenElse(ops.all_of(*keep), body, None, likely=True) if keep else body
 
-    def _outside(self, stage: Stage, a: e.IterVar) -> tuple[bool, bool]:
+    def _outside(self, stage: Stage, a: IterVar) -> tuple[bool, bool]:
         """True if an axis may be below 0; and if it may be beyond the tensor."""
         b = self.bounds.stages[stage]
         if b.whole:
@@ -51,12 +62,12 @@ class Guards:
         above = not self.analyzer.at_most_zero((index - whole).shifted(1))
         if above and self.bounds.threads and b.guards:
             # threads copy vectors under a guard: a clamp as well would take the vectors apart
-            tests = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in b.guards]
+            tests = [ops.compare(LT, v.to_expr(), n.to_expr()) for v, n in b.guards]
             with self.analyzer.assuming(ops.all_of(*tests)):
                 above = not self.analyzer.at_most_zero((index - whole).shifted(1))
         return below, above
 
-    def _tensor_guards(self, stage: Stage, b: StageBounds) -> list[e.PrimExpr]:
+    def _tensor_guards(self, stage: Stage, b: StageBounds) -> list[PrimExpr]:
         """Guards against indices outside the tensor, for an attached stage's region.
 
         Elements outside may be computed, because nobody reads them, unless they are stored in an
@@ -65,7 +76,7 @@ class Guards:
         several times over.
         """
         op = stage.op
-        out: list[e.PrimExpr] = []
+        out: list[PrimExpr] = []
         for a in op.axis:
             below, above = self._outside(stage, a)
             if not below and not above:
@@ -73,12 +84,12 @@ class Guards:
             if stage in self.in_place or self._reads(stage, a) == "attached":
                 index = b.index(a).to_expr()
                 if below:
-                    out.append(ops.compare(e.GE, index, ops.const(0, a.dtype)))
+                    out.append(ops.compare(GE, index, ops.const(0, a.dtype)))
                 if above:
-                    out.append(ops.compare(e.LT, index, a.domain.extent))
+                    out.append(ops.compare(LT, index, a.domain.extent))
         return out
 
-    def values(self, stage: Stage) -> dict[e.Var, e.PrimExpr]:
+    def values(self, stage: Stage) -> dict[Var, PrimExpr]:
         """The axes' variables in terms of the loops, clamped to the tensor where reads need it."""
         known = self._values.get(stage)
         if known is None:
@@ -97,7 +108,7 @@ class Guards:
             self._values[stage] = known
         return known
 
-    def _reads(self, stage: Stage, axis: e.IterVar) -> str:
+    def _reads(self, stage: Stage, axis: IterVar) -> str:
         """How reads depend on an axis that leaves the tensor.
 
         ``"safe"``: all are in range wherever it goes. ``"unsafe"``: some are not. ``"attached"``:
@@ -107,20 +118,20 @@ class Guards:
         values = self.bounds.axis_values(stage)
         kinds = {"safe"}
 
-        def visit(n: e.PrimExpr, seen: set[int]) -> None:
+        def visit(n: PrimExpr, seen: set[int]) -> None:
             if id(n) in seen:
                 return
             seen.add(id(n))
-            if e.is_choice(n):
+            if is_choice(n):
                 visit(n.args[0], seen)
                 visit(n.args[2], seen)
                 # what was seen where nothing guards it needs no look under a guard
                 with self.analyzer.assuming(substitute(n.args[0], values)):
                     visit(n.args[1], set(seen))
                 return
-            if isinstance(n, (e.Div, e.Mod)) and not n.dtype.startswith("float"):
+            if isinstance(n, (Div, Mod)) and not n.dtype.startswith("float"):
                 kinds.add("unsafe")
-            if isinstance(n, e.ProducerLoad):
+            if isinstance(n, ProducerLoad):
                 kept = parts[n.producer.op]
                 for k, (i, d) in enumerate(zip(n.indices, n.producer.shape)):
                     if axis.var not in variables(i):
@@ -162,7 +173,7 @@ class Guards:
                 out.append("inside" if guarded else "region")
         return out
 
-    def _in_range(self, index: e.PrimExpr, extent: e.PrimExpr) -> bool:
+    def _in_range(self, index: PrimExpr, extent: PrimExpr) -> bool:
         form = self.analyzer.affine(index)
         below = self.analyzer.at_most_zero(form.scaled(-1))
         return below and self.analyzer.at_most_zero(

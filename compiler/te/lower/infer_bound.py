@@ -17,7 +17,7 @@ from whet.compiler.te.bounds.extents import AffineSizes, Guards, pass_down, pass
 from whet.compiler.te.lang.relations import AT, INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
 from whet.compiler.te.lower.inlining import Inlining
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IterVar, Min, PrimExpr, ProducerLoad, Reduce, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import THREAD_BINDING, UNROLLED, VECTORIZED
 from whet.compiler.tir.visit.rewrite import changed, nodes, substitute, variables
@@ -40,16 +40,16 @@ class StageBounds(inference.StageBounds[Affine, Affine]):
     """
 
     guards: Guards = field(default_factory=list)
-    limits: dict[e.IterVar, Affine] = field(default_factory=dict)
-    lengths: dict[e.IterVar, Affine] = field(default_factory=dict)
-    launched: dict[e.IterVar, e.Var] = field(default_factory=dict)
+    limits: dict[IterVar, Affine] = field(default_factory=dict)
+    lengths: dict[IterVar, Affine] = field(default_factory=dict)
+    launched: dict[IterVar, Var] = field(default_factory=dict)
 
 
 class Regions(AffineSizes):
     """Affine sizes, and the ends of the indices that an attached stage computes."""
 
     def extremes(
-        self, index: e.PrimExpr, values: dict[e.Var, e.PrimExpr], inner: Sequence[e.IterVar]
+        self, index: PrimExpr, values: dict[Var, PrimExpr], inner: Sequence[IterVar]
     ) -> tuple[Affine | None, Affine | None]:
         """The least and the greatest value of an index over some loops."""
         form = self.form(substitute(index, values))
@@ -161,9 +161,9 @@ class Bounds(inference.Inference[StageBounds]):
         for value, extent in b.guards:
             form = value - extent  # < 0
             inside = [a for a in stage.leaf_iter_vars if a.var in form.terms]
-            hidden: set[e.Var] = set()
+            hidden: set[Var] = set()
             for atom, _ in form.terms.values():
-                if not isinstance(atom, e.Var):
+                if not isinstance(atom, Var):
                     hidden |= variables(atom)
             last = inside[-1] if inside else None
             if (
@@ -180,16 +180,16 @@ class Bounds(inference.Inference[StageBounds]):
             rest = form.without(last.var)
             steps = self.analyzer.floordiv(rest.scaled(-1).shifted(coef - 1), coef)
             most = b.limits.get(last, b.extents[last])
-            shorter = e.Min(most.to_expr(), steps.to_expr(), last.dtype)
+            shorter = Min(most.to_expr(), steps.to_expr(), last.dtype)
             b.limits[last] = self.analyzer.affine(shorter)
             self.analyzer.bind(last.var, Affine({}, 0), b.limits[last].shifted(-1))
         b.guards = kept
 
-    def axis_values(self, stage: Stage) -> dict[e.Var, e.PrimExpr]:
+    def axis_values(self, stage: Stage) -> dict[Var, PrimExpr]:
         """The variables of a stage's axes in terms of the loops."""
         b = self.stages[stage]
         op = stage.op
-        out: dict[e.Var, e.PrimExpr] = {}
+        out: dict[Var, PrimExpr] = {}
         for a in (*op.axis, *op.reduce_axis):
             index = b.index(a)
             if index.key != Affine({a.var: (a.var, 1)}, 0).key:
@@ -197,16 +197,16 @@ class Bounds(inference.Inference[StageBounds]):
         return out
 
 
-def _named(bodies: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+def _named(bodies: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
     """The bodies with names for parts that occur often."""
-    known: dict[int, e.PrimExpr] = {}
+    known: dict[int, PrimExpr] = {}
 
-    def named(x: e.PrimExpr) -> e.PrimExpr:
+    def named(x: PrimExpr) -> PrimExpr:
         return known.setdefault(id(x), bind_shared(x))
 
-    out: list[e.PrimExpr] = []
+    out: list[PrimExpr] = []
     for body in bodies:
-        if isinstance(body, e.Reduce):
+        if isinstance(body, Reduce):
             out.append(changed(body, source=tuple(map(named, body.source))))
         else:
             out.append(named(body))
@@ -215,5 +215,5 @@ def _named(bodies: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
 
 def _depends_on_data(form: Affine) -> bool:
     """True if an index is read from a tensor: nothing is known of it before the kernel runs."""
-    atoms = [atom for atom, _ in form.terms.values() if not isinstance(atom, e.Var)]
-    return any(type(n) is e.ProducerLoad for n in nodes(atoms))
+    atoms = [atom for atom, _ in form.terms.values() if not isinstance(atom, Var)]
+    return any(type(n) is ProducerLoad for n in nodes(atoms))

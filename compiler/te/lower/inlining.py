@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import PrimExpr, ProducerLoad
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter, nodes, substitute
 
@@ -35,9 +35,9 @@ class _Element:
         entered: True once the elements that it reads were put before it.
     """
 
-    load: e.ProducerLoad | None
-    body: e.PrimExpr
-    value: e.PrimExpr | None = None
+    load: ProducerLoad | None
+    body: PrimExpr
+    value: PrimExpr | None = None
     entered: bool = False
 
 
@@ -51,9 +51,9 @@ class Inlining:
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._elements: dict[tuple[Hashable, ...], _Element] = {}
-        self._rewrite = Rewriter({e.ProducerLoad: self._replaced}, once=True)
+        self._rewrite = Rewriter({ProducerLoad: self._replaced}, once=True)
 
-    def expanded(self, body: e.PrimExpr) -> e.PrimExpr:
+    def expanded(self, body: PrimExpr) -> PrimExpr:
         """An expression in which no inlined stage is read."""
         first = _Element(None, body)
         stack = [first]
@@ -73,16 +73,16 @@ class Inlining:
         assert first.value is not None
         return first.value
 
-    def _read_by(self, body: e.PrimExpr) -> list[_Element]:
+    def _read_by(self, body: PrimExpr) -> list[_Element]:
         """The elements that an expression reads at places which read none themselves."""
-        loads = [n for n in nodes((body,)) if type(n) is e.ProducerLoad and self._is_inlined(n)]
-        plain = (n for n in loads if not any(type(x) is e.ProducerLoad for x in nodes(n.indices)))
+        loads = [n for n in nodes((body,)) if type(n) is ProducerLoad and self._is_inlined(n)]
+        plain = (n for n in loads if not any(type(x) is ProducerLoad for x in nodes(n.indices)))
         return [x for x in map(self._element, plain) if x.value is None]
 
-    def _is_inlined(self, n: e.ProducerLoad) -> bool:
+    def _is_inlined(self, n: ProducerLoad) -> bool:
         return self._schedule.stage_map[n.producer.op].attach_type == INLINE
 
-    def _replaced(self, n: e.ProducerLoad) -> e.PrimExpr:
+    def _replaced(self, n: ProducerLoad) -> PrimExpr:
         n = self._rewrite.children(n)
         if not self._is_inlined(n):
             return n
@@ -91,7 +91,7 @@ class Inlining:
             raise _MissingError(element)
         return element.value
 
-    def _element(self, n: e.ProducerLoad) -> _Element:
+    def _element(self, n: ProducerLoad) -> _Element:
         stage = self._schedule.stage_map[n.producer.op]
         key = (stage, n.producer.value_index, *(_place_key(i) for i in n.indices))
         known = self._elements.get(key)
@@ -104,6 +104,6 @@ class Inlining:
         return known
 
 
-def _place_key(index: e.PrimExpr) -> Hashable:
+def _place_key(index: PrimExpr) -> Hashable:
     """Equal for indices that are written the same; a large one is only equal to itself."""
     return structural_key(index) if len(nodes((index,))) < 100 else id(index)

@@ -26,11 +26,10 @@ from whet.compiler.te.bounds.threads import around
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.lower import lower_reduce
 from whet.compiler.te.lower.infer_bound import Bounds
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import COMM_REDUCE, LT, IntImm, IterVar, PrimExpr, Var
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.stmt import ALLREDUCE
+from whet.compiler.tir.stmt import ALLREDUCE, THREAD_BINDING, AttrStmt, For, IfThenElse, Stmt, seq
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
@@ -48,32 +47,32 @@ class Parts:
             on different banks.
     """
 
-    loops: tuple[tuple[e.IterVar, str, int], ...]
+    loops: tuple[tuple[IterVar, str, int], ...]
     buffers: list[Buffer]
-    outer: tuple[e.Var, ...]
-    inner: tuple[e.Var, ...]
+    outer: tuple[Var, ...]
+    inner: tuple[Var, ...]
 
     @property
-    def target(self) -> tuple[e.PrimExpr, ...]:
+    def target(self) -> tuple[PrimExpr, ...]:
         """The element of the thread that runs."""
         return self.at([leaf.var for leaf, _, _ in self.loops])
 
     @property
-    def first(self) -> tuple[e.PrimExpr, ...]:
+    def first(self) -> tuple[PrimExpr, ...]:
         """The element where everything has come together."""
         return self.at([ops.const(0) for _ in self.loops])
 
-    def at(self, steps: Sequence[e.PrimExpr]) -> tuple[e.PrimExpr, ...]:
+    def at(self, steps: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
         """The element of the threads at these steps of the reduction's loops."""
         return (*self.outer, *steps, *self.inner)
 
-    def over(self, make: Callable[[tuple[e.Var, ...]], s.Stmt]) -> s.Stmt:
+    def over(self, make: Callable[[tuple[Var, ...]], Stmt]) -> Stmt:
         """Loops over the threads of the reduction around what is made of their variables."""
-        fresh = tuple(e.Var(leaf.var.name, leaf.var.dtype) for leaf, _, _ in self.loops)
+        fresh = tuple(Var(leaf.var.name, leaf.var.dtype) for leaf, _, _ in self.loops)
         out = make(fresh)
         for v, (_, tag, extent) in zip(reversed(fresh), reversed(self.loops)):
             steps = ops.const(extent, v.dtype)
-            out = s.For(v, ops.const(0, v.dtype), steps, s.THREAD_BINDING, out, {}, tag)
+            out = For(v, ops.const(0, v.dtype), steps, THREAD_BINDING, out, {}, tag)
         return out
 
 
@@ -88,7 +87,7 @@ def parts(bounds: Bounds, stage: Stage) -> Parts | None:
 
     inner = stage.leaf_iter_vars[stage.first_reduce :]
     bound = [(leaf, tag) for leaf in inner if (tag := stage.attr(leaf).thread_tag)]
-    if not bound or any(leaf.iter_type != e.COMM_REDUCE for leaf in inner):
+    if not bound or any(leaf.iter_type != COMM_REDUCE for leaf in inner):
         return None
     tags = {tag for _, tag in bound}
     if not all(tag.startswith("threadIdx") for tag in tags) or len(tags) < len(bound):
@@ -119,18 +118,18 @@ def parts(bounds: Bounds, stage: Stage) -> Parts | None:
 
 
 def _outer(
-    bounds: Bounds, stage: Stage, leaves: list[e.IterVar]
-) -> dict[str, tuple[e.Var, int | None]]:
+    bounds: Bounds, stage: Stage, leaves: list[IterVar]
+) -> dict[str, tuple[Var, int | None]]:
     """The loops over threads of the block around a reduction: tag -> variable and steps."""
-    out: dict[str, tuple[e.Var, int | None]] = {}
+    out: dict[str, tuple[Var, int | None]] = {}
 
-    def add(tag: str, leaf: e.IterVar) -> None:
+    def add(tag: str, leaf: IterVar) -> None:
         if not tag.startswith("threadIdx"):
             return
         for b in bounds.stages.values():
             if leaf in b.launched:
                 known = leaf.dom.extent if leaf.dom is not None else None
-                extent = known.value if isinstance(known, e.IntImm) else None
+                extent = known.value if isinstance(known, IntImm) else None
                 out[tag] = (b.launched[leaf], extent)
             elif leaf in b.extents:
                 length = b.lengths.get(leaf) or b.extents[leaf]
@@ -145,38 +144,38 @@ def _outer(
     return out
 
 
-def begin(out: lower_reduce.Outputs, p: Parts) -> s.Stmt:
+def begin(out: lower_reduce.Outputs, p: Parts) -> Stmt:
     """Every thread's part is the identity."""
     return p.over(lambda fresh: lower_reduce.begin(out, p.at(fresh), identity=True))
 
 
-def tree(out: lower_reduce.Outputs, p: Parts) -> s.Stmt:
+def tree(out: lower_reduce.Outputs, p: Parts) -> Stmt:
     """Combine the parts of all threads, half of them at a time, into the first one's.
 
     The steps along ``threadIdx.x`` come first and are marked: a GPU's warps have a faster way.
     """
     order = sorted(range(len(p.loops)), key=lambda d: p.loops[d][1] != "threadIdx.x")
-    return s.seq(*[_along(out, p, d) for d in order])
+    return seq(*[_along(out, p, d) for d in order])
 
 
-def _along(out: lower_reduce.Outputs, p: Parts, d: int) -> s.Stmt:
+def _along(out: lower_reduce.Outputs, p: Parts, d: int) -> Stmt:
     """The steps along one loop."""
-    steps: list[s.Stmt] = []
+    steps: list[Stmt] = []
     _, tag, extent = p.loops[d]
     left = extent
     while left > 1:
         half = (left + 1) // 2
 
-        def step(fresh: tuple[e.Var, ...], half: int = half, rest: int = left - half) -> s.Stmt:
+        def step(fresh: tuple[Var, ...], half: int = half, rest: int = left - half) -> Stmt:
             here = p.at(fresh)
             there = p.at((*fresh[:d], ops.add(fresh[d], half), *fresh[d + 1 :]))
             both = lower_reduce.merge(out, here, there)
             if rest == extent:
                 return both
-            return s.IfThenElse(ops.compare(e.LT, fresh[d], ops.const(rest)), both)
+            return IfThenElse(ops.compare(LT, fresh[d], ops.const(rest)), both)
 
         steps.append(p.over(step))
         left = half
     if tag != "threadIdx.x" or not steps:
-        return s.seq(*steps)
-    return s.AttrStmt(p.buffers[0], ALLREDUCE, ops.const(extent), s.seq(*steps))
+        return seq(*steps)
+    return AttrStmt(p.buffers[0], ALLREDUCE, ops.const(extent), seq(*steps))

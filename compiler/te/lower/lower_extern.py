@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.tensor import ExternOp
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferView, IntImm, PrimExpr, Var
 from whet.compiler.tir.stmt import Stmt
 from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.rewrite import Node, Rewriter, substitute
@@ -24,7 +24,7 @@ def extern_nest(op: ExternOp, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> 
     """
     declared = (*op.input_placeholders, *op.output_placeholders)
     real = (*ins, *outs)
-    values: dict[e.Var, e.PrimExpr] = {}
+    values: dict[Var, PrimExpr] = {}
     for b, r in zip(declared, real):
         _bind(op, b, r, values)
     body = _with_views(op.body, dict(zip(declared, real)))
@@ -35,25 +35,25 @@ def extern_nest(op: ExternOp, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> 
 def _with_views(body: Stmt, buffers: dict[Buffer, Buffer]) -> Stmt:
     """The statement whose views of whole buffers have the real ones' strides and offsets."""
 
-    def view(n: e.BufferView) -> Node:
+    def view(n: BufferView) -> Node:
         real = buffers.get(n.buffer)
         whole = n.strides is n.buffer.strides and n.offset is n.buffer.elem_offset
         if real is None or not whole:
             return rewrite.children(n)
-        return e.BufferView(n.buffer, real.shape, real.strides, real.elem_offset, n.dtype)
+        return BufferView(n.buffer, real.shape, real.strides, real.elem_offset, n.dtype)
 
-    rewrite = Rewriter({e.BufferView: view})
+    rewrite = Rewriter({BufferView: view})
     return rewrite(body)
 
 
-def _bind(op: ExternOp, b: Buffer, real: Buffer, values: dict[e.Var, e.PrimExpr]) -> None:
+def _bind(op: ExternOp, b: Buffer, real: Buffer, values: dict[Var, PrimExpr]) -> None:
     for d, (x, y) in enumerate(zip(b.shape, real.shape)):
         _match(op, b, f"dimension {d}", x, y, values)
     if b.strides:
         for d, (x, y) in enumerate(zip(b.strides, real.steps())):
             # a dimension of one step or none has no stride that matters
             size = real.shape[d]
-            if not (isinstance(size, e.IntImm) and size.value <= 1 and isinstance(x, e.IntImm)):
+            if not (isinstance(size, IntImm) and size.value <= 1 and isinstance(x, IntImm)):
                 _match(op, b, f"the stride of dimension {d}", x, y, values)
     elif real.strides:
         for d, (x, y) in enumerate(zip(b.steps(), real.strides)):
@@ -72,9 +72,9 @@ def _match(
     op: ExternOp,
     b: Buffer,
     what: str,
-    x: e.PrimExpr,
-    y: e.PrimExpr,
-    values: dict[e.Var, e.PrimExpr],
+    x: PrimExpr,
+    y: PrimExpr,
+    values: dict[Var, PrimExpr],
 ) -> None:
     """Learn that ``x`` is ``y``, or see that it can be."""
     from whet.compiler.arith import Analyzer
@@ -82,7 +82,7 @@ def _match(
 
     if x is y:
         return
-    if isinstance(x, e.Var):
+    if isinstance(x, Var):
         x = values.setdefault(x, y)
     analyzer = Analyzer()
     difference = analyzer.affine(x) - analyzer.affine(y)

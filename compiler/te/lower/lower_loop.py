@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LowerError
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import COMM_REDUCE, IterVar
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    GRAIN,
+    PARALLEL,
+    THREAD_BINDING,
+    UNROLLED,
+    VECTORIZED,
+    AttrStmt,
+    For,
+    Stmt,
+    nothing,
+)
 
 if TYPE_CHECKING:
     from whet.compiler.te.lower.infer_bound import StageBounds
@@ -20,11 +30,11 @@ _UNROLLING = ("auto_unroll_max_step", "unroll_explicit")
 def loop(
     stage: Stage,
     b: StageBounds,
-    leaf: e.IterVar,
-    body: s.Stmt,
+    leaf: IterVar,
+    body: Stmt,
     first_values: bool = False,
     apart: bool = False,
-) -> s.Stmt:
+) -> Stmt:
     """The loop ``leaf`` around ``body``.
 
     Args:
@@ -37,36 +47,34 @@ def loop(
     attr = stage.attr(leaf)
     kind = attr.kind
     extent = b.lengths.get(leaf) or b.limits.get(leaf, b.extents[leaf])
-    if kind in (s.VECTORIZED, s.UNROLLED) and not extent.is_const:
+    if kind in (VECTORIZED, UNROLLED) and not extent.is_const:
         from whet.compiler.tir.printer import expr_text
 
-        primitive = "vectorize" if kind == s.VECTORIZED else "unroll"
+        primitive = "vectorize" if kind == VECTORIZED else "unroll"
         raise LowerError(
             f"{primitive}({stage.op.name}, {leaf.var.name})",
             f"its extent, {expr_text(extent.to_expr())}, is not a constant",
             "split the loop first and take the inner one",
         )
     if "debug_skip_region" in attr.pragma_keys:
-        return s.nothing()
+        return nothing()
     thread = attr.thread_tag
-    racing = thread and leaf.iter_type == e.COMM_REDUCE and not apart
+    racing = thread and leaf.iter_type == COMM_REDUCE and not apart
     notes: dict[str, Any] = {"reduction": True} if racing else {}
-    if kind == s.PARALLEL and attr.grain:
-        notes[s.GRAIN] = attr.grain
-    out: s.Stmt = s.For(
-        leaf.var, ops.const(0), extent.to_expr(leaf.dtype), kind, body, notes, thread
-    )
+    if kind == PARALLEL and attr.grain:
+        notes[GRAIN] = attr.grain
+    out: Stmt = For(leaf.var, ops.const(0), extent.to_expr(leaf.dtype), kind, body, notes, thread)
     for key, value in zip(reversed(attr.pragma_keys), reversed(attr.pragma_values)):
         if not first_values or key in _UNROLLING:
             said = value if value is not None else ops.const(1)
-            out = s.AttrStmt(leaf.var, f"pragma_{key}", said, out)
+            out = AttrStmt(leaf.var, f"pragma_{key}", said, out)
     return out
 
 
-def launched(stage: Stage, b: StageBounds, nest: s.Stmt) -> s.Stmt:
+def launched(stage: Stage, b: StageBounds, nest: Stmt) -> Stmt:
     """The whole stage in the threads of ``env_threads``."""
     for t in reversed(stage.launch_threads):
-        nest = s.For(
-            b.launched[t], ops.const(0), t.domain.extent, s.THREAD_BINDING, nest, {}, t.thread_tag
+        nest = For(
+            b.launched[t], ops.const(0), t.domain.extent, THREAD_BINDING, nest, {}, t.thread_tag
         )
     return nest

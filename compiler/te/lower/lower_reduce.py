@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.compute import groups
 from whet.compiler.te.lower.infer_bound import Bounds
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Var
 from whet.compiler.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 from whet.compiler.tir.visit.rewrite import nodes, substitute
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
-Read = Callable[[e.PrimExpr], e.PrimExpr]
-Place = tuple[e.PrimExpr, ...]
+Read = Callable[[PrimExpr], PrimExpr]
+Place = tuple[PrimExpr, ...]
 
 
-def check_begin(bounds: Bounds, stage: Stage, late: dict[Stage, e.IterVar]) -> None:
+def check_begin(bounds: Bounds, stage: Stage, late: dict[Stage, IterVar]) -> None:
     """The init value must be available before the reduction loops.
 
     Args:
@@ -40,9 +40,9 @@ def check_begin(bounds: Bounds, stage: Stage, late: dict[Stage, e.IterVar]) -> N
     """
     if not late:
         return
-    first = [x for b in bounds.bodies[stage] if isinstance(b, e.Reduce) for x in b.init]
+    first = [x for b in bounds.bodies[stage] if isinstance(b, Reduce) for x in b.init]
     for n in nodes(first):
-        s = bounds.schedule.stage_map[n.producer.op] if type(n) is e.ProducerLoad else None
+        s = bounds.schedule.stage_map[n.producer.op] if type(n) is ProducerLoad else None
         if s is not None and s in late:
             raise LowerError(
                 f"compute_at({s.op.name}, {stage.op.name}, {late[s].name})",
@@ -62,11 +62,11 @@ class Outputs:
         read: from an expression over tensors to one over buffers and loops.
     """
 
-    bodies: Sequence[e.PrimExpr]
+    bodies: Sequence[PrimExpr]
     buffers: Sequence[Buffer]
     read: Read
 
-    def groups(self) -> Iterator[tuple[e.Reduce, dict[int, Buffer]]]:
+    def groups(self) -> Iterator[tuple[Reduce, dict[int, Buffer]]]:
         """One reduction of each tuple, with the buffers of its components by their numbers."""
         for group in groups(self.bodies):
             reductions = [_reduction(self.bodies[k]) for k in group]
@@ -76,8 +76,8 @@ class Outputs:
             )
 
 
-def _reduction(body: e.PrimExpr) -> e.Reduce:
-    assert isinstance(body, e.Reduce)
+def _reduction(body: PrimExpr) -> Reduce:
+    assert isinstance(body, Reduce)
     return body
 
 
@@ -98,7 +98,7 @@ def update(out: Outputs, target: Place) -> Stmt:
         loads, values = _loads(kept, target), {v: out.read(first.source[v]) for v in kept}
         step = _store(first, kept, target, _combined(out, first, loads, values))
         condition = out.read(first.condition)
-        if not (isinstance(condition, e.IntImm) and condition.value):
+        if not (isinstance(condition, IntImm) and condition.value):
             step = IfThenElse(condition, step, likely=True)
         steps.append(step)
     return seq(*steps)
@@ -127,28 +127,28 @@ def result(out: Outputs, target: Place, sums: Sequence[Buffer], place: Place) ->
     return seq(*stores)
 
 
-Values = dict[int, e.PrimExpr]
+Values = dict[int, PrimExpr]
 """Component of a reduction -> its value."""
 
 
 def _loads(kept: dict[int, Buffer], place: Place) -> Values:
-    return {v: e.BufferLoad(b, place, b.dtype) for v, b in kept.items()}
+    return {v: BufferLoad(b, place, b.dtype) for v, b in kept.items()}
 
 
-def _combined(out: Outputs, first: e.Reduce, left: Values, right: Values) -> Values:
+def _combined(out: Outputs, first: Reduce, left: Values, right: Values) -> Values:
     """The combination of two values of each component."""
     c = first.combiner
-    values: dict[e.Var, e.PrimExpr] = {c.lhs[v]: x for v, x in left.items()}
+    values: dict[Var, PrimExpr] = {c.lhs[v]: x for v, x in left.items()}
     values.update({c.rhs[v]: x for v, x in right.items()})
     return {v: substitute(out.read(c.result[v]), values) for v in sorted(left)}
 
 
-def _store(first: e.Reduce, kept: dict[int, Buffer], target: Place, values: Values) -> Stmt:
+def _store(first: Reduce, kept: dict[int, Buffer], target: Place, values: Values) -> Stmt:
     """Store the components; several are all computed before the first of them is stored."""
     if len(kept) == 1:
         ((v, buffer),) = kept.items()
         return BufferStore(buffer, values[v], target)
-    new = {v: e.Var(f"{first.combiner.name}.v{v}", x.dtype) for v, x in values.items()}
+    new = {v: Var(f"{first.combiner.name}.v{v}", x.dtype) for v, x in values.items()}
     stores = seq(*[BufferStore(kept[v], new[v], target) for v in values])
     for v in reversed(values):
         stores = LetStmt(new[v], values[v], stores)

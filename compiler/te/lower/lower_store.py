@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds.threads import around, is_below, thread_of
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.analysis.conditions import pinned
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import COMM_REDUCE, THREAD_INDEX, PrimExpr, Var
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import NONTEMPORAL, THREAD_BINDING, AttrStmt, For, IfThenElse, Stmt
 from whet.compiler.tir.visit.rewrite import substitute, variables
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ def aligned(stage: Stage) -> bool:
     return any(attr.dim_align_factor for attr in stage.iter_var_attrs.values())
 
 
-def strides(stage: Stage, shape: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+def strides(stage: Stage, shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
     """The strides of a stage's buffer, those of aligned axes ``k * factor + offset``."""
-    out: list[e.PrimExpr] = []
-    step: e.PrimExpr = ops.const(1)
+    out: list[PrimExpr] = []
+    step: PrimExpr = ops.const(1)
     for axis, extent in zip(reversed(stage.op.axis), reversed(shape)):
         attr = stage.attr(axis)
         if attr.dim_align_factor:
@@ -47,7 +47,7 @@ def check_given(stage: Stage) -> None:
         )
 
 
-def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
+def predicate(bounds: Bounds, stage: Stage) -> PrimExpr | None:
     """The condition to store, in terms of the loops; None when there is none.
 
     Of threads that are bound inside stages attached to this one, all hold what is to be stored: a
@@ -61,10 +61,10 @@ def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
     if stage.store_predicate is None:
         return None
     b = bounds.stages[stage]
-    values: dict[e.Var, e.PrimExpr] = {}
+    values: dict[Var, PrimExpr] = {}
     for _, loop in around(stage):
         owner = next((x for x in bounds.stages if loop in x.iter_var_attrs), None)
-        if loop.iter_type == e.THREAD_INDEX:
+        if loop.iter_type == THREAD_INDEX:
             launched = [x.launched[loop] for x in bounds.stages.values() if loop in x.launched]
             values.setdefault(loop.var, launched[0])
         elif owner is not None and (bound := thread_of(owner, loop)) is not None:
@@ -93,9 +93,9 @@ def predicate(bounds: Bounds, stage: Stage) -> e.PrimExpr | None:
     return substitute(stage.store_predicate, values)
 
 
-def _inner(bounds: Bounds, stage: Stage) -> dict[e.Var, tuple[str, Affine]]:
+def _inner(bounds: Bounds, stage: Stage) -> dict[Var, tuple[str, Affine]]:
     """The thread axes in stages attached to this one: variable -> tag and number of threads."""
-    axes: dict[e.Var, tuple[str, Affine]] = {}
+    axes: dict[Var, tuple[str, Affine]] = {}
     for below in bounds.schedule.stages:
         if below is stage or not is_below(below, stage, stage.leaf_iter_vars):
             continue
@@ -110,8 +110,8 @@ def _inner(bounds: Bounds, stage: Stage) -> dict[e.Var, tuple[str, Affine]]:
 
 
 def over_inner(
-    bounds: Bounds, stage: Stage, condition: e.PrimExpr | None, body: s.Stmt, reduces: bool
-) -> s.Stmt:
+    bounds: Bounds, stage: Stage, condition: PrimExpr | None, body: Stmt, reduces: bool
+) -> Stmt:
     """A store in loops over those threads of attached stages that its condition is about.
 
     Raises:
@@ -130,15 +130,15 @@ def over_inner(
                 f"{v.name} add to it",
                 f"name one of them: {v.name} == 0",
             )
-        fresh = e.Var(v.name, v.dtype)
+        fresh = Var(v.name, v.dtype)
         zero, extent = ops.const(0, v.dtype), steps.to_expr(v.dtype)
-        body = s.For(fresh, zero, extent, s.THREAD_BINDING, substitute(body, {v: fresh}), {}, tag)
+        body = For(fresh, zero, extent, THREAD_BINDING, substitute(body, {v: fresh}), {}, tag)
     return body
 
 
 def stored(
-    stage: Stage, condition: e.PrimExpr | None, buffer: Buffer, update: s.Stmt, reduces: bool
-) -> s.Stmt:
+    stage: Stage, condition: PrimExpr | None, buffer: Buffer, update: Stmt, reduces: bool
+) -> Stmt:
     """A store where its condition holds.
 
     A reduction over threads adds in every thread whatever the condition, which then speaks of the
@@ -146,20 +146,20 @@ def stored(
     """
     if condition is None:
         return update
-    over = {a.var for a in stage.leaf_iter_vars if a.iter_type == e.COMM_REDUCE}
+    over = {a.var for a in stage.leaf_iter_vars if a.iter_type == COMM_REDUCE}
     if not variables(condition) & over:
-        return s.IfThenElse(condition, update)
-    return s.AttrStmt(buffer, "store_predicate", condition, update) if reduces else update
+        return IfThenElse(condition, update)
+    return AttrStmt(buffer, "store_predicate", condition, update) if reduces else update
 
 
-def buffered(stage: Stage, buffers: list[Buffer], nest: s.Stmt) -> s.Stmt:
+def buffered(stage: Stage, buffers: list[Buffer], nest: Stmt) -> Stmt:
     """A stage's loops, marked where two buffers in turns or non-temporal stores were asked for."""
     whole = stage.nontemporal
     keys = (
         ("double_buffer_scope", int(stage.double_buffered)),
-        (s.NONTEMPORAL, whole if whole > 16 else min(whole, 1)),
+        (NONTEMPORAL, whole if whole > 16 else min(whole, 1)),
     )
     for key, value in keys:
         for b in buffers if value else ():
-            nest = s.AttrStmt(b, key, ops.const(value), nest)
+            nest = AttrStmt(b, key, ops.const(value), nest)
     return nest

@@ -15,14 +15,30 @@ from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.relations import ROOT
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    And,
+    BinaryOp,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Mod,
+    Or,
+    PrimExpr,
+    ProducerLoad,
+    Reduce,
+    Select,
+    Var,
+    is_choice,
+)
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.rewrite import nodes
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
 
-_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 def check_reads(schedule: Schedule) -> None:
@@ -37,7 +53,7 @@ def check_reads(schedule: Schedule) -> None:
             _check(stage.op)
 
 
-def check_values(schedule: Schedule, given: Collection[e.Var] | None = None) -> None:
+def check_values(schedule: Schedule, given: Collection[Var] | None = None) -> None:
     """Look at what the expressions of all stages are made of.
 
     Args:
@@ -47,7 +63,7 @@ def check_values(schedule: Schedule, given: Collection[e.Var] | None = None) -> 
     Raises:
         LowerError: for a division of integers by 0, and for a variable that has no value.
     """
-    axes: dict[e.Var, str] = {}
+    axes: dict[Var, str] = {}
     for stage in schedule.stages:
         for op in (stage.op, stage.origin_op):
             for a in (*op.axis, *op.reduce_axis):
@@ -57,14 +73,14 @@ def check_values(schedule: Schedule, given: Collection[e.Var] | None = None) -> 
             _check_values(stage.op, axes, given)
 
 
-def _check_values(op: ComputeOp, axes: dict[e.Var, str], given: Collection[e.Var] | None) -> None:
+def _check_values(op: ComputeOp, axes: dict[Var, str], given: Collection[Var] | None) -> None:
     own = {a.var for a in (*op.axis, *op.reduce_axis)}
     parts = nodes(op.body)
-    own |= {n.var for n in parts if type(n) is e.Let}
+    own |= {n.var for n in parts if type(n) is Let}
     for n in parts:
         if type(n) in _DIVISIONS and not dt.is_float(n.dtype):
             _check_divisor(op, n)
-        if not isinstance(n, e.Var) or n in own:
+        if not isinstance(n, Var) or n in own:
             continue
         if n in axes:
             raise LowerError(
@@ -89,12 +105,12 @@ def _axes_of(op: ComputeOp) -> str:
     return f"axes of {op.name}: {data}" + (f"; it reduces over {reduced}" if reduced else "")
 
 
-def _check_divisor(op: ComputeOp, n: e.BinaryOp) -> None:
-    if type(n.b) is not e.IntImm and n.b.dtype in ("int32", "int64"):
+def _check_divisor(op: ComputeOp, n: BinaryOp) -> None:
+    if type(n.b) is not IntImm and n.b.dtype in ("int32", "int64"):
         form = Analyzer().affine(n.b)
         zero = form.is_const and form.const == 0
     else:
-        zero = isinstance(n.b, e.IntImm) and n.b.value == 0
+        zero = isinstance(n.b, IntImm) and n.b.value == 0
     if zero:
         raise LowerError(
             f"lower: {op.name} computes {expr_text(n)}",
@@ -105,39 +121,39 @@ def _check_divisor(op: ComputeOp, n: e.BinaryOp) -> None:
 
 def _check(op: ComputeOp) -> None:
     analyzer = Analyzer()
-    axes: set[e.Var] = set()
+    axes: set[Var] = set()
     for a in (*op.axis, *op.reduce_axis):
-        if isinstance(a.domain.extent, e.IntImm) and a.domain.extent.value <= 0:
+        if isinstance(a.domain.extent, IntImm) and a.domain.extent.value <= 0:
             return  # nothing is computed
         analyzer.bind_loop(a.var, a.domain.min, a.domain.extent)
         axes.add(a.var)
 
     for n in nodes(op.body, _always_evaluated):
-        if isinstance(n, e.ProducerLoad):
+        if isinstance(n, ProducerLoad):
             for d, (index, extent) in enumerate(zip(n.indices, n.producer.shape)):
                 _check_index(op, n, d, analyzer, axes, index, extent)
 
 
-def _always_evaluated(n: e.PrimExpr) -> tuple[e.PrimExpr, ...]:
+def _always_evaluated(n: PrimExpr) -> tuple[PrimExpr, ...]:
     """The children that are evaluated in every step; others are under a condition."""
-    if isinstance(n, e.Select) or e.is_choice(n):
+    if isinstance(n, Select) or is_choice(n):
         return ()
-    if isinstance(n, e.Reduce) and not isinstance(n.condition, e.IntImm):
+    if isinstance(n, Reduce) and not isinstance(n.condition, IntImm):
         return ()
-    return (n.a,) if isinstance(n, (e.And, e.Or)) else n.parts
+    return (n.a,) if isinstance(n, (And, Or)) else n.parts
 
 
 def _check_index(
     op: ComputeOp,
-    n: e.ProducerLoad,
+    n: ProducerLoad,
     d: int,
     analyzer: Analyzer,
-    axes: set[e.Var],
-    index: e.PrimExpr,
-    extent: e.PrimExpr,
+    axes: set[Var],
+    index: PrimExpr,
+    extent: PrimExpr,
 ) -> None:
     form = analyzer.affine(index)
-    if any(not isinstance(atom, e.Var) for atom, _ in form.terms.values()):
+    if any(not isinstance(atom, Var) for atom, _ in form.terms.values()):
         return  # its bounds may not be reached
     low, high = (analyzer.eliminate(form, axes, sign) for sign in (-1, 1))
     size = analyzer.affine(extent)

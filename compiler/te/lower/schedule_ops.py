@@ -16,8 +16,16 @@ from whet.compiler.te.lower.guards import Guards
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.lower_extern import extern_nest
 from whet.compiler.te.lower.range_check import check_reads, check_values
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    COMM_REDUCE,
+    BufferLoad,
+    IterVar,
+    PrimExpr,
+    ProducerLoad,
+    Reduce,
+    Var,
+)
 from whet.compiler.tir.stmt import (
     Allocate,
     AttrStmt,
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
 def schedule_ops(
     schedule: Schedule,
     buffers: Mapping[Tensor, Buffer],
-    params: Collection[Buffer | e.Var] | None = None,
+    params: Collection[Buffer | Var] | None = None,
 ) -> Stmt:
     """The loop nests of a schedule.
 
@@ -56,9 +64,9 @@ def schedule_ops(
     return _Nests(schedule, buffers).run()
 
 
-def _given(params: Iterable[Buffer | e.Var]) -> set[e.Var]:
+def _given(params: Iterable[Buffer | Var]) -> set[Var]:
     """The variables to which arguments give values."""
-    known: set[e.Var] = set()
+    known: set[Var] = set()
     for p in params:
         parts = (*p.shape, *p.strides, p.elem_offset) if isinstance(p, Buffer) else (p,)
         for x in parts:
@@ -82,7 +90,7 @@ class _Nests:
                 self.buffers[key] = buffer
                 self.given.add(key)
         self.guards = Guards(self.bounds, self.in_place)
-        self.attached: dict[tuple[Stage, e.IterVar], list[Stage]] = {}
+        self.attached: dict[tuple[Stage, IterVar], list[Stage]] = {}
         for stage in self.bounds.schedule.stages:
             if stage.attach_type == AT and stage in self.bounds.stages:
                 assert stage.attach_stage is not None and stage.attach_ivar is not None
@@ -159,7 +167,7 @@ class _Nests:
     def _loops(self, stage: Stage) -> Stmt:
         leaves = stage.leaf_iter_vars
         first_reduce = stage.first_reduce
-        reduces = isinstance(self.bounds.bodies[stage][0], e.Reduce)
+        reduces = isinstance(self.bounds.bodies[stage][0], Reduce)
         parts = lower_allreduce.parts(self.bounds, stage) if reduces else None
 
         def level(k: int) -> Stmt:
@@ -190,7 +198,7 @@ class _Nests:
     def _outputs(self, stage: Stage) -> list[Buffer]:
         return [self.buffers[(stage, k)] for k in range(stage.op.num_outputs)]
 
-    def _target(self, stage: Stage) -> tuple[e.PrimExpr, ...]:
+    def _target(self, stage: Stage) -> tuple[PrimExpr, ...]:
         """The indices of a step's store, counted from the first index of the region.
 
         A part of an argument is stored where it is in the whole.
@@ -200,22 +208,22 @@ class _Nests:
             return tuple(b.index(a).to_expr(a.dtype) for a in op.axis)
         return tuple(b.values[a].to_expr(a.dtype) for a in op.axis)
 
-    def _read(self, expression: e.PrimExpr, values: dict[e.Var, e.PrimExpr]) -> e.PrimExpr:
+    def _read(self, expression: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
         """An expression over the loops, reading buffers instead of tensors."""
 
-        def load(n: e.ProducerLoad) -> e.PrimExpr:
+        def load(n: ProducerLoad) -> PrimExpr:
             n = rewrite.children(n)
             stage = self.schedule.stage_map[n.producer.op]
             buffer = self.buffers[(stage, n.producer.value_index)]
-            return e.BufferLoad(buffer, self._inside(stage, n.indices), n.dtype)
+            return BufferLoad(buffer, self._inside(stage, n.indices), n.dtype)
 
-        def swap(v: e.Var) -> e.PrimExpr:
+        def swap(v: Var) -> PrimExpr:
             return values.get(v, v)
 
-        rewrite = Rewriter({e.ProducerLoad: load, e.Var: swap}, once=True)
+        rewrite = Rewriter({ProducerLoad: load, Var: swap}, once=True)
         return rewrite(expression)
 
-    def _inside(self, stage: Stage, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+    def _inside(self, stage: Stage, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """Indices of a tensor counted from the first one that its stage computes."""
         b = self.bounds.stages.get(stage)
         if b is None or b.whole or stage in self.in_place:
@@ -261,9 +269,9 @@ class _Nests:
         """Set the elements to the identity, in loops of their own before those of the reduction."""
         self._check_begin(stage)
         inner = [
-            a for a in stage.leaf_iter_vars[stage.first_reduce :] if a.iter_type != e.COMM_REDUCE
+            a for a in stage.leaf_iter_vars[stage.first_reduce :] if a.iter_type != COMM_REDUCE
         ]
-        fresh = {a.var: e.Var(f"{a.var.name}.init", a.dtype) for a in inner}
+        fresh = {a.var: Var(f"{a.var.name}.init", a.dtype) for a in inner}
         stores = lower_reduce.begin(self._reductions(stage), self._target(stage))
         out = self.guards.guarded(stage, self._where(stage, stores, False), with_reduction=False)
         for a in reversed(inner):
@@ -304,7 +312,7 @@ class _Nests:
         return in_one_block(self.bounds, stage, nest)
 
 
-def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:
+def _rename(body: Stmt, fresh: dict[Var, Var]) -> Stmt:
     """The statement with loops over other variables."""
     if not fresh:
         return body
@@ -317,8 +325,8 @@ def _rename(body: Stmt, fresh: dict[e.Var, e.Var]) -> Stmt:
 
     def attr(n: AttrStmt) -> Stmt:
         n = rewrite.children(n)
-        node = fresh.get(n.node, n.node) if isinstance(n.node, e.Var) else n.node
+        node = fresh.get(n.node, n.node) if isinstance(n.node, Var) else n.node
         return AttrStmt(node, n.key, n.value, n.body)
 
-    rewrite = Rewriter({For: loop, AttrStmt: attr, e.Var: lambda v: fresh.get(v, v)})
+    rewrite = Rewriter({For: loop, AttrStmt: attr, Var: lambda v: fresh.get(v, v)})
     return rewrite(body)

@@ -21,7 +21,15 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
     unannotated_leaf,
 )
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    COMM_REDUCE,
+    PARALLELIZED,
+    UNROLLED,
+    VECTORIZED,
+    IntImm,
+    IterVar,
+    PrimExpr,
+)
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.tracing.traced import whole
 
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @on_stage
-def vectorize(stage: Stage, axis: e.IterVar) -> None:
+def vectorize(stage: Stage, axis: IterVar) -> None:
     """Run a loop of constant extent as vector operations, as wide as the target's registers.
 
     >>> A = te.placeholder((10,), name="A")
@@ -49,11 +57,11 @@ def vectorize(stage: Stage, axis: e.IterVar) -> None:
     Raises:
         ScheduleError: for a loop of a reduction.
     """
-    _annotate(stage, "vectorize", axis, e.VECTORIZED)
+    _annotate(stage, "vectorize", axis, VECTORIZED)
 
 
 @on_stage
-def unroll(stage: Stage, axis: e.IterVar) -> None:
+def unroll(stage: Stage, axis: IterVar) -> None:
     """Write a loop of constant extent out, step after step, in the machine code.
 
     >>> A = te.placeholder((10,), name="A")
@@ -72,11 +80,11 @@ def unroll(stage: Stage, axis: e.IterVar) -> None:
     Raises:
         ScheduleError: for an axis that is not a loop of this stage.
     """
-    _annotate(stage, "unroll", axis, e.UNROLLED)
+    _annotate(stage, "unroll", axis, UNROLLED)
 
 
 @on_stage
-def parallel(stage: Stage, axis: e.IterVar, grain: int | None = None) -> None:
+def parallel(stage: Stage, axis: IterVar, grain: int | None = None) -> None:
     """Share the steps of a data-parallel loop among threads.
 
     Each thread gets an even share of consecutive steps. With a ``grain``, it gets that many
@@ -105,13 +113,11 @@ def parallel(stage: Stage, axis: e.IterVar, grain: int | None = None) -> None:
     Raises:
         ScheduleError: for a loop of a reduction, or a grain that is no number from 1 on.
     """
-    _annotate(
-        stage, "parallel", axis, e.PARALLELIZED, **({} if grain is None else {"grain": grain})
-    )
+    _annotate(stage, "parallel", axis, PARALLELIZED, **({} if grain is None else {"grain": grain}))
 
 
 @on_stage
-def bind(stage: Stage, ivar: e.IterVar, thread_ivar: e.IterVar) -> None:
+def bind(stage: Stage, ivar: IterVar, thread_ivar: IterVar) -> None:
     """Run the steps of a loop in the threads of a GPU: ``ivar = thread_ivar``.
 
     By meaning it stays a loop; a processor without such threads runs its steps in order. A
@@ -159,7 +165,7 @@ def bind(stage: Stage, ivar: e.IterVar, thread_ivar: e.IterVar) -> None:
 
 
 @on_stage
-def env_threads(stage: Stage, threads: e.IterVar | Sequence[e.IterVar]) -> None:
+def env_threads(stage: Stage, threads: IterVar | Sequence[IterVar]) -> None:
     """Run the whole stage in each thread of some thread axes, which need extents.
 
     >>> A = te.placeholder((4,), name="A")
@@ -208,7 +214,7 @@ def env_threads(stage: Stage, threads: e.IterVar | Sequence[e.IterVar]) -> None:
 
 
 @on_stage
-def pragma(stage: Stage, var: e.IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+def pragma(stage: Stage, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
     """Say something of a loop to passes and generators: an attribute ``pragma_<type>``.
 
     ``auto_unroll_max_step`` (a number of steps) and ``unroll_explicit`` (whether to write them
@@ -252,13 +258,13 @@ def pragma(stage: Stage, var: e.IterVar, pragma_type: str, pragma_value: Any = N
     stage.record("pragma", var, pragma_type, value)
 
 
-def _annotate(stage: Stage, name: str, axis: e.IterVar, kind: int, **options: Any) -> None:
+def _annotate(stage: Stage, name: str, axis: IterVar, kind: int, **options: Any) -> None:
     request = Request(stage, name, axis, **options)
     if options:
         options["grain"] = as_int(options["grain"], "grain", 1, request)
     check_loops(stage, request)
     leaf_index(stage, axis, request)
-    if axis.iter_type == e.COMM_REDUCE and kind != e.UNROLLED:
+    if axis.iter_type == COMM_REDUCE and kind != UNROLLED:
         raise ScheduleError(
             request, "the steps of a reduction depend on each other", loops_of(stage)
         )
@@ -272,10 +278,10 @@ def _annotate(stage: Stage, name: str, axis: e.IterVar, kind: int, **options: An
 _NUMBERS = {"auto_unroll_max_step": "a number of steps", "unroll_explicit": "True or False"}
 
 
-def _pragma_value(name: str, value: Any, request: Text) -> e.PrimExpr | None:
+def _pragma_value(name: str, value: Any, request: Text) -> PrimExpr | None:
     """The value as an expression; those of pragmas that do something are checked."""
-    if isinstance(value, e.PrimExpr):
-        out: e.PrimExpr | None = plain(value, request)
+    if isinstance(value, PrimExpr):
+        out: PrimExpr | None = plain(value, request)
     elif value is None:
         out = None
     elif isinstance(value, (bool, str)):
@@ -286,6 +292,6 @@ def _pragma_value(name: str, value: Any, request: Text) -> e.PrimExpr | None:
         out = ops.const(value)
     else:
         raise ScheduleError(request, f"a {type(value).__name__} is not a pragma's value")
-    if name in _NUMBERS and not (isinstance(out, e.IntImm) and out.value >= 0):
+    if name in _NUMBERS and not (isinstance(out, IntImm) and out.value >= 0):
         raise ScheduleError(request, f"its value must be {_NUMBERS[name]}")
     return out

@@ -16,8 +16,8 @@ from whet.compiler.te.bounds.threads import has_threads
 from whet.compiler.te.lang.axes import thread_axis
 from whet.compiler.te.lang.relations import AHEAD, AT, ROOT
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
-from whet.compiler.tir import expr as e
 from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import COMM_REDUCE, PARALLELIZED, UNROLLED, VECTORIZED, Call, IterVar
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 THREADS = 256
 """Threads of a block: enough to hide latencies, few enough for any kernel's registers."""
 
-_INNER = (e.COMM_REDUCE, e.UNROLLED, e.VECTORIZED)
+_INNER = (COMM_REDUCE, UNROLLED, VECTORIZED)
 _HOST_CALLS = ("call_packed", "call_extern")
 
 
@@ -65,7 +65,7 @@ def _is_computed_alone(stage: Stage) -> bool:
 
 def _is_plain(op: ExternOp) -> bool:
     """True if a statement has neither threads of its own nor calls that the host makes."""
-    calls, loops = nodes_of(op.body, e.Call), nodes_of(op.body, s.For)
+    calls, loops = nodes_of(op.body, Call), nodes_of(op.body, s.For)
     return not any(n.op.removeprefix("tir.") in _HOST_CALLS for n in calls) and not any(
         n.kind == s.THREAD_BINDING for n in loops
     )
@@ -82,7 +82,7 @@ def _bind(stage: Stage, threads: int) -> str:
         stage.bind(one, thread_axis("threadIdx.x"))
         return f"{stage.op.name}: one thread"
     for x in loops:
-        if stage.attr(x).iter_type == e.PARALLELIZED:  # threads are what parallel means here
+        if stage.attr(x).iter_type == PARALLELIZED:  # threads are what parallel means here
             del stage.iter_var_attrs[x]
     names = ", ".join(x.var.name for x in loops)
     fused = loops[0]
@@ -100,14 +100,14 @@ def _bind(stage: Stage, threads: int) -> str:
     return f"{stage.op.name}: {names} to blockIdx.x and {threads} of threadIdx.x"
 
 
-def _data_loops(stage: Stage) -> list[e.IterVar]:
+def _data_loops(stage: Stage) -> list[IterVar]:
     """The outer loops over data, up to where a reduction, a vector or an attached stage begins."""
     points = {
         s.attach_ivar
         for s in stage.schedule.stages
         if s.attach_type == AT and s.attach_stage is stage
     }
-    loops: list[e.IterVar] = []
+    loops: list[IterVar] = []
     for x in stage.leaf_iter_vars:
         if stage.attr(x).iter_type in _INNER or (loops and x in points):
             break

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.te.lang.relations import ROOT
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import ProducerLoad, Var
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def is_broadcast(op: Operation) -> bool:
 def _places(op: Any) -> list[list[int]]:
     """For each read of an operation the axes that its indices are; -1: another expression."""
     axes = {axis.var: k for k, axis in enumerate(op.axis)}
-    loads = [n for value in op.body for n in nodes_of(value, e.ProducerLoad)]
-    return [[axes.get(i, -1) if isinstance(i, e.Var) else -1 for i in n.indices] for n in loads]
+    loads = [n for value in op.body for n in nodes_of(value, ProducerLoad)]
+    return [[axes.get(i, -1) if isinstance(i, Var) else -1 for i in n.indices] for n in loads]
 
 
 def inline_all(schedule: Schedule, wanted: Callable[[Operation], bool]) -> None:

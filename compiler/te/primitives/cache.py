@@ -25,7 +25,7 @@ from whet.compiler.te.primitives.checks import (
     loops_of,
     on_schedule,
 )
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import DATA_PAR, LT, IterVar, PrimExpr, ProducerLoad, Reduce, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter, substitute
 
@@ -192,12 +192,12 @@ def _reading(
             "make the copy with te.compute and give it to te.extern",
         )
 
-    def redirect(n: e.ProducerLoad) -> e.PrimExpr:
+    def redirect(n: ProducerLoad) -> PrimExpr:
         n = rewrite.children(n)
         same = schedule.stage_map[n.producer.op] is stage and n.producer.value_index == index
-        return e.ProducerLoad(copy, n.indices, n.dtype) if same else n
+        return ProducerLoad(copy, n.indices, n.dtype) if same else n
 
-    rewrite = Rewriter({e.ProducerLoad: redirect})
+    rewrite = Rewriter({ProducerLoad: redirect})
     return replace(op, body=tuple(rewrite(b) for b in op.body))
 
 
@@ -212,10 +212,10 @@ def _one_stage(schedule: Schedule, tensors: Sequence[Any], request: Text) -> Sta
     return stages[0]
 
 
-def _alike(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e.PrimExpr]]:
+def _alike(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[PrimExpr]]:
     """The same for axes that are loops themselves, in whatever order they stand."""
-    leaves = [a for a in stage.leaf_iter_vars if a.iter_type == e.DATA_PAR]
-    axis = [e.IterVar(a.dom, e.Var(f"{a.var.name}.c", a.dtype), e.DATA_PAR) for a in leaves]
+    leaves = [a for a in stage.leaf_iter_vars if a.iter_type == DATA_PAR]
+    axis = [IterVar(a.dom, Var(f"{a.var.name}.c", a.dtype), DATA_PAR) for a in leaves]
     renamed = {a.var: b.var for a, b in zip(leaves, axis)}
     over = renamed_domains(old, renamed)
     body = tuple(_over(substitute(b, renamed), over) for b in old.body)
@@ -223,11 +223,11 @@ def _alike(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e.
     return cache, [a.var for a in leaves]
 
 
-def _over(body: e.PrimExpr, axes: tuple[e.IterVar, ...]) -> e.PrimExpr:
-    return replace(body, axis=axes) if isinstance(body, e.Reduce) else body
+def _over(body: PrimExpr, axes: tuple[IterVar, ...]) -> PrimExpr:
+    return replace(body, axis=axes) if isinstance(body, Reduce) else body
 
 
-def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e.PrimExpr]]:
+def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[PrimExpr]]:
     """The cache's operation, an axis a data loop; and where each element of the tensor is in it."""
     analyzer = Analyzer()
     for a in old.axis:
@@ -237,7 +237,7 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     places = {a: analyzer.affine(a.var) for a in old.axis}
     map_down(stage.relations, extents, places, sizes)
 
-    leaves = [a for a in stage.leaf_iter_vars if a.iter_type == e.DATA_PAR]
+    leaves = [a for a in stage.leaf_iter_vars if a.iter_type == DATA_PAR]
     axis, values = [], {}
     for leaf in leaves:
         new = axis_over(f"{leaf.var.name}.c", extents[leaf].to_expr(leaf.dtype), leaf.dtype)
@@ -245,8 +245,8 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
         analyzer.bind_loop(new.var, new.domain.min, new.domain.extent)
         values[leaf] = analyzer.affine(new.var)
     guards = pass_up(stage.relations, extents, values, sizes)
-    inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
-    renamed: dict[e.Var, e.PrimExpr] = {a.var: values[a].to_expr(a.dtype) for a in old.axis}
+    inside = [ops.compare(LT, v.to_expr(), n.to_expr()) for v, n in guards]
+    renamed: dict[Var, PrimExpr] = {a.var: values[a].to_expr(a.dtype) for a in old.axis}
     renamed.update({leaf.var: a.var for leaf, a in zip(leaves, axis)})
     over = renamed_domains(old, renamed)
     body = tuple(_over(_where(substitute(b, renamed), inside), over) for b in old.body)
@@ -255,10 +255,10 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[e
     return cache, [a.var if a in own else places[a].to_expr(a.dtype) for a in leaves]
 
 
-def _where(body: e.PrimExpr, inside: list[e.PrimExpr]) -> e.PrimExpr:
+def _where(body: PrimExpr, inside: list[PrimExpr]) -> PrimExpr:
     """The value where an element exists; the cache has more elements than the tensor."""
     if not inside:
         return body
-    if isinstance(body, e.Reduce):
+    if isinstance(body, Reduce):
         return replace(body, condition=ops.all_of(*inside, body.condition))
     return ops.if_then_else(ops.all_of(*inside), body, ops.const(0, body.dtype))

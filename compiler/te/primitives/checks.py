@@ -12,8 +12,8 @@ from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.scopes import SCOPES, is_scope, is_thread
 from whet.compiler.te.lang.sizes import size_text
 from whet.compiler.te.lang.tensor import PlaceholderOp
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import IterVar
+from whet.compiler.tir.stmt import SERIAL
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
@@ -62,7 +62,7 @@ def argument_text(x: Any) -> str:
     """An argument of a primitive as errors show it."""
     if isinstance(x, (list, tuple)):
         return f"[{', '.join(map(argument_text, x))}]"
-    if isinstance(x, e.IterVar):
+    if isinstance(x, IterVar):
         return x.thread_tag if is_thread(x) else x.name
     return x.op.name if hasattr(x, "leaf_iter_vars") else size_text(x)
 
@@ -84,7 +84,7 @@ def check_loops(stage: Stage, request: Text) -> None:
         )
 
 
-def unannotated_leaf(stage: Stage, axis: e.IterVar, request: Text, pragmas: bool = False) -> int:
+def unannotated_leaf(stage: Stage, axis: IterVar, request: Text, pragmas: bool = False) -> int:
     """The index of a loop that has no annotation yet, since that would be lost.
 
     Args:
@@ -97,7 +97,7 @@ def unannotated_leaf(stage: Stage, axis: e.IterVar, request: Text, pragmas: bool
     attr = stage.attr(axis)
     if attr.bind_thread is not None:
         said = f"bound to {attr.bind_thread.thread_tag}"
-    elif attr.kind != s.SERIAL:
+    elif attr.kind != SERIAL:
         said = attr.kind
     else:
         lost = attr.pragma_keys and not pragmas
@@ -111,13 +111,13 @@ def unannotated_leaf(stage: Stage, axis: e.IterVar, request: Text, pragmas: bool
     return place
 
 
-def leaf_index(stage: Stage, axis: e.IterVar, request: Text) -> int:
+def leaf_index(stage: Stage, axis: IterVar, request: Text) -> int:
     """The index of a loop among its stage's; an error for an axis that is no loop of it."""
-    if isinstance(axis, e.IterVar):
+    if isinstance(axis, IterVar):
         for k, leaf in enumerate(stage.leaf_iter_vars):
             if leaf is axis:
                 return k
-    if isinstance(axis, e.IterVar) and any(axis is a for a in stage.all_iter_vars):
+    if isinstance(axis, IterVar) and any(axis is a for a in stage.all_iter_vars):
         why = f"{argument_text(axis)} is no longer a loop: it was split or fused"
     else:
         why = f"{argument_text(axis)} is not an axis of {stage.op.name}"

@@ -16,14 +16,14 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
 )
 from whet.compiler.te.primitives.prepack import ahead_stages, check_ahead
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IterVar
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
 
 
 @on_stage
-def compute_at(stage: Stage, parent: Stage, scope: e.IterVar) -> None:
+def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
     """Compute this stage inside the loop ``scope`` of ``parent``, as much as is needed there.
 
     >>> A = te.placeholder((18,), name="A")

@@ -16,7 +16,7 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
     unannotated_leaf,
 )
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IterVar, PrimExpr, Var
 from whet.compiler.tir.ops import ops
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @on_stage
 def split(
-    stage: Stage, parent: e.IterVar, factor: Any = None, nparts: Any = None
-) -> tuple[e.IterVar, e.IterVar]:
+    stage: Stage, parent: IterVar, factor: Any = None, nparts: Any = None
+) -> tuple[IterVar, IterVar]:
     """Split a loop in two: ``i = outer * factor + inner``.
 
     The inner loop has ``factor`` steps, or the outer one ``nparts``; where the size does not
@@ -69,12 +69,12 @@ def split(
     return outer, inner
 
 
-def _split(stage: Stage, where: int, by: str, size: e.PrimExpr) -> tuple[e.IterVar, e.IterVar]:
+def _split(stage: Stage, where: int, by: str, size: PrimExpr) -> tuple[IterVar, IterVar]:
     """Split the loop at a place, unrecorded."""
     parent = stage.leaf_iter_vars[where]
     kind, name, dtype = parent.iter_type, parent.var.name, parent.dtype
-    outer = e.IterVar(None, e.Var(f"{name}.outer", dtype), kind)
-    inner = e.IterVar(None, e.Var(f"{name}.inner", dtype), kind)
+    outer = IterVar(None, Var(f"{name}.outer", dtype), kind)
+    inner = IterVar(None, Var(f"{name}.inner", dtype), kind)
     factor, nparts = (size, None) if by == "factor" else (None, size)
     stage.relations.append(Split(parent, outer, inner, factor, nparts))
     stage.all_iter_vars += [outer, inner]
@@ -83,7 +83,7 @@ def _split(stage: Stage, where: int, by: str, size: e.PrimExpr) -> tuple[e.IterV
 
 
 @on_stage
-def fuse(stage: Stage, *axes: e.IterVar) -> e.IterVar:
+def fuse(stage: Stage, *axes: IterVar) -> IterVar:
     """Fuse neighbouring loops, outermost first: ``fused = i * extent(j) + j``.
 
     >>> A = te.placeholder((4, 6), name="A")
@@ -120,7 +120,7 @@ def fuse(stage: Stage, *axes: e.IterVar) -> e.IterVar:
     fused = axes[0]
     for inner in axes[1:]:
         name = f"{fused.var.name}.{inner.var.name}.fused"
-        out = e.IterVar(None, e.Var(name, fused.dtype), fused.iter_type)
+        out = IterVar(None, Var(name, fused.dtype), fused.iter_type)
         stage.relations.append(Fuse(fused, inner, out))
         stage.all_iter_vars.append(out)
         fused = out
@@ -129,7 +129,7 @@ def fuse(stage: Stage, *axes: e.IterVar) -> e.IterVar:
     return fused
 
 
-def _singleton(stage: Stage) -> e.IterVar:
+def _singleton(stage: Stage) -> IterVar:
     request = Request(stage, "fuse")
     check_loops(stage, request)
     one = axis_over("singleton", ops.const(1))
@@ -141,7 +141,7 @@ def _singleton(stage: Stage) -> e.IterVar:
 
 
 @on_stage
-def reorder(stage: Stage, *axes: e.IterVar) -> None:
+def reorder(stage: Stage, *axes: IterVar) -> None:
     """Put loops in the order given; the others keep their places.
 
     >>> A = te.placeholder((4, 6), name="A")
@@ -172,15 +172,15 @@ def reorder(stage: Stage, *axes: e.IterVar) -> None:
     request.record()
 
 
-def _reorder(stage: Stage, places: list[int], axes: tuple[e.IterVar, ...]) -> None:
+def _reorder(stage: Stage, places: list[int], axes: tuple[IterVar, ...]) -> None:
     for place, axis in zip(sorted(places), axes):
         stage.leaf_iter_vars[place] = axis
 
 
 @on_stage
 def tile(
-    stage: Stage, x_parent: e.IterVar, y_parent: e.IterVar, x_factor: Any, y_factor: Any
-) -> tuple[e.IterVar, e.IterVar, e.IterVar, e.IterVar]:
+    stage: Stage, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
+) -> tuple[IterVar, IterVar, IterVar, IterVar]:
     """Split two loops and put both outer ones outside.
 
     >>> B = te.compute((4, 6), lambda i, j: 1.0, name="B")

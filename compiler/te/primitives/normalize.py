@@ -8,7 +8,7 @@ from whet.compiler.te.bounds.threads import thread_of
 from whet.compiler.te.lang.relations import INLINE, Rebase
 from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.te.primitives.checks import on_schedule
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IterVar, Var
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -26,8 +26,8 @@ def normalize(schedule: Schedule) -> Schedule:
         Another schedule; this one stays as it is.
     """
     new = schedule.copy()
-    rebased: dict[e.IterVar, e.IterVar] = {}
-    leaves: list[tuple[Operation, int, e.IterVar]] = []  # as the trace names them
+    rebased: dict[IterVar, IterVar] = {}
+    leaves: list[tuple[Operation, int, IterVar]] = []  # as the trace names them
     for stage in new.stages:
         if stage.attach_type != INLINE:
             of_stage = _rebase(stage)
@@ -42,15 +42,15 @@ def normalize(schedule: Schedule) -> Schedule:
     return new
 
 
-def _rebase(stage: Stage) -> dict[e.IterVar, e.IterVar]:
+def _rebase(stage: Stage) -> dict[IterVar, IterVar]:
     """Let every axis that is a loop be followed by one that counts from 0."""
-    out: dict[e.IterVar, e.IterVar] = {}
+    out: dict[IterVar, IterVar] = {}
     axes = {*stage.op.axis, *stage.op.reduce_axis}
     for k, leaf in enumerate(stage.leaf_iter_vars):
         attr = stage.iter_var_attrs.get(leaf)
         if leaf not in axes or thread_of(stage, leaf) is not None:
             continue
-        new = e.IterVar(None, e.Var(leaf.var.name, leaf.dtype), leaf.iter_type)
+        new = IterVar(None, Var(leaf.var.name, leaf.dtype), leaf.iter_type)
         stage.relations.append(Rebase(leaf, new))
         stage.all_iter_vars.append(new)
         stage.leaf_iter_vars[k] = new

@@ -20,7 +20,7 @@ from whet.compiler.te.primitives.checks import (
     loops_of,
     on_schedule,
 )
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import COMM_REDUCE, DATA_PAR, LT, IterVar, PrimExpr, Reduce, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @on_schedule
-def rfactor(schedule: Schedule, tensor: Tensor, axis: e.IterVar, factor_axis: int = 0) -> Any:
+def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
     """Reduce in two stages: ``B.rf[k, i]`` over all axes but ``k``, then ``B[i]`` over ``k``.
 
     The steps of ``k`` do not depend on each other any more: they can be vectorised, parallel
@@ -90,7 +90,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: e.IterVar, factor_axis: in
 
 
 def _reduction(
-    schedule: Schedule, tensor: Any, axis: e.IterVar, factor_axis: Any
+    schedule: Schedule, tensor: Any, axis: IterVar, factor_axis: Any
 ) -> tuple[Stage, ComputeOp]:
     """The stage of a reduction that can be factored at an axis, and its operation."""
     if not isinstance(tensor, Tensor):
@@ -99,10 +99,10 @@ def _reduction(
     old = stage.op
     request = Request(stage, "rfactor", axis, factor_axis=factor_axis)
     check_loops(stage, request)
-    if not isinstance(old, ComputeOp) or not isinstance(old.body[0], e.Reduce):
+    if not isinstance(old, ComputeOp) or not isinstance(old.body[0], Reduce):
         raise ScheduleError(request, f"{old.name} is not a reduction", loops_of(stage))
     leaf_index(stage, axis, request)
-    if axis.iter_type != e.COMM_REDUCE:
+    if axis.iter_type != COMM_REDUCE:
         raise ScheduleError(
             request,
             f"{argument_text(axis)} is a data axis, not one of the reduction",
@@ -126,7 +126,7 @@ def _place(factor_axis: Any, rank: int) -> int:
 
 
 def _factored(
-    stage: Stage, old: ComputeOp, axis: e.IterVar, place: int
+    stage: Stage, old: ComputeOp, axis: IterVar, place: int
 ) -> tuple[ComputeOp, ComputeOp]:
     """The operations that reduce over all axes but one, and over that one."""
     analyzer = Analyzer()
@@ -135,21 +135,21 @@ def _factored(
     tied = touched(axis, stage.relations)
     extent = extents[axis].to_expr(axis.dtype)
 
-    factor = axis_over(axis.var.name, extent, axis.dtype, e.DATA_PAR)
+    factor = axis_over(axis.var.name, extent, axis.dtype, DATA_PAR)
     values = {axis: analyzer.affine(factor.var)}
-    reduced: list[e.IterVar] = []
+    reduced: list[IterVar] = []
     for leaf in stage.leaf_iter_vars:
         if leaf in tied and leaf is not axis:
             new = axis_over(
-                leaf.var.name, extents[leaf].to_expr(leaf.dtype), leaf.dtype, e.COMM_REDUCE
+                leaf.var.name, extents[leaf].to_expr(leaf.dtype), leaf.dtype, COMM_REDUCE
             )
             values[leaf] = analyzer.affine(new.var)
             reduced.append(new)
     about = [r for r in stage.relations if not tied.isdisjoint(r.members)]
     guards = pass_up(about, extents, values, sizes)
-    inside = [ops.compare(e.LT, v.to_expr(), n.to_expr()) for v, n in guards]
+    inside = [ops.compare(LT, v.to_expr(), n.to_expr()) for v, n in guards]
 
-    known: dict[e.Var, e.PrimExpr] = {}
+    known: dict[Var, PrimExpr] = {}
     for a in old.reduce_axis:
         if a in tied:
             known[a.var] = ops.add(values[a].to_expr(a.dtype), a.domain.min)
@@ -159,54 +159,54 @@ def _factored(
     partial = _partial(groups, known, inside, over)
     first = ComputeOp(f"{old.name}.rf", axes, over, partial, old.tag, old.attrs)
 
-    last = axis_over(f"{axis.var.name}.v", extent, axis.dtype, e.COMM_REDUCE)
-    data = tuple(e.IterVar(a.dom, e.Var(a.var.name, a.dtype), e.DATA_PAR) for a in old.axis)
-    indices: list[e.Var] = [a.var for a in data]
+    last = axis_over(f"{axis.var.name}.v", extent, axis.dtype, COMM_REDUCE)
+    data = tuple(IterVar(a.dom, Var(a.var.name, a.dtype), DATA_PAR) for a in old.axis)
+    indices: list[Var] = [a.var for a in data]
     indices.insert(place, last.var)
     parts = [Tensor(first, k)(*indices) for k in range(first.num_outputs)]
     renamed = {a.var: b.var for a, b in zip(old.axis, data)}
     body = []
     for b in old.body:
-        assert isinstance(b, e.Reduce)
+        assert isinstance(b, Reduce)
         begin = sum(len(g.source) for g in groups[: _group_of(b, groups)])
         source = tuple(parts[begin : begin + len(b.source)])
         init = tuple(substitute(x, renamed) for x in b.init)
         body.append(
-            e.Reduce(b.combiner, source, (last,), ops.const(True), b.value_index, b.dtype, init)
+            Reduce(b.combiner, source, (last,), ops.const(True), b.value_index, b.dtype, init)
         )
     return first, ComputeOp(old.name, data, (last,), tuple(body), old.tag, old.attrs)
 
 
 def _partial(
-    groups: list[e.Reduce],
-    known: dict[e.Var, e.PrimExpr],
-    inside: list[e.PrimExpr],
-    over: tuple[e.IterVar, ...],
-) -> tuple[e.PrimExpr, ...]:
+    groups: list[Reduce],
+    known: dict[Var, PrimExpr],
+    inside: list[PrimExpr],
+    over: tuple[IterVar, ...],
+) -> tuple[PrimExpr, ...]:
     """The body of the first stage: every component of every reduction."""
-    body: list[e.PrimExpr] = []
+    body: list[PrimExpr] = []
     for g in groups:
         condition = ops.all_of(*inside, substitute(g.condition, known))
         source = tuple(substitute(x, known) for x in g.source)
         for k, x in enumerate(source):
             if over:
-                body.append(e.Reduce(g.combiner, source, over, condition, k, x.dtype))
+                body.append(Reduce(g.combiner, source, over, condition, k, x.dtype))
             else:  # nothing is left to reduce: what is masked is the identity
                 body.append(ops.if_then_else(condition, x, g.combiner.identity[k]))
     return tuple(body)
 
 
-def _groups(body: Sequence[e.PrimExpr]) -> list[e.Reduce]:
+def _groups(body: Sequence[PrimExpr]) -> list[Reduce]:
     """One of each reduction: the components of a tuple belong together."""
-    out: list[e.Reduce] = []
+    out: list[Reduce] = []
     for b in body:
-        assert isinstance(b, e.Reduce)
+        assert isinstance(b, Reduce)
         if _group_of(b, out) == len(out):
             out.append(b)
     return out
 
 
-def _group_of(b: e.Reduce, groups: list[e.Reduce]) -> int:
+def _group_of(b: Reduce, groups: list[Reduce]) -> int:
     for k, g in enumerate(groups):
         if g.combiner is b.combiner and len(b.source) > 1:
             return k

@@ -16,7 +16,7 @@ from whet.compiler.te.primitives.checks import (
     check_scope,
     on_stage,
 )
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IterVar
 from whet.compiler.tir.ops import ops
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def set_scope(stage: Stage, scope: str) -> None:
 
 
 @on_stage
-def storage_align(stage: Stage, axis: e.IterVar, factor: int, offset: int) -> None:
+def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None:
     """Pad the rows of the stage's buffer: ``stride of axis = k * factor + offset``.
 
     On a GPU this keeps the threads of a warp from meeting in one bank of shared memory.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import THREAD_INDEX, CmpOp, IterVar, Range, Var
 from whet.compiler.tir.ops import ops
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Record = dict[str, Any]
 Build = Callable[..., Any]
 
 OPERATORS: dict[str, Build] = {
-    **{k.symbol: (lambda a, b, k=k: ops.compare(k, a, b)) for k in e.CmpOp.__subclasses__()},
+    **{k.symbol: (lambda a, b, k=k: ops.compare(k, a, b)) for k in CmpOp.__subclasses__()},
     "+": ops.add,
     "-": ops.subtract,
     "*": ops.multiply,
@@ -80,7 +80,7 @@ class Known:
     """
 
     schedule: Schedule
-    symbols: Mapping[str, e.Var]
+    symbols: Mapping[str, Var]
     names: dict[str, Any] = field(default_factory=dict)
 
     def value(self, v: Any) -> Any:
@@ -124,21 +124,21 @@ def _thread_text(r: Record) -> str:
     return f"te.thread_axis({dom}{text(r['tag'])}{name})"
 
 
-def _thread(k: Known, r: Record, of: None) -> e.IterVar:
+def _thread(k: Known, r: Record, of: None) -> IterVar:
     domain, dtype = None, "int32"
     if "dom" in r:
-        domain = e.Range.from_min_extent(*[ops.convert(k.value(x)) for x in r["dom"]])
+        domain = Range.from_min_extent(*[ops.convert(k.value(x)) for x in r["dom"]])
         dtype = domain.extent.dtype
-    return e.IterVar(domain, e.Var(r["name"], dtype), e.THREAD_INDEX, r["tag"])
+    return IterVar(domain, Var(r["name"], dtype), THREAD_INDEX, r["tag"])
 
 
 def _var_text(r: Record) -> str:
     return f"te.var({text(r['name'])}, {text(r['dtype'])})"
 
 
-def _var(k: Known, r: Record, of: None) -> e.Var:
+def _var(k: Known, r: Record, of: None) -> Var:
     given = k.symbols.get(r["names"][0])
-    return given if given is not None else e.Var(r["name"], r["dtype"])
+    return given if given is not None else Var(r["name"], r["dtype"])
 
 
 _OF = ("of", "number")

@@ -17,17 +17,29 @@ from whet.compiler.te.lang.tensor import Operation, Tensor
 from whet.compiler.te.primitives.checks import ON_SCHEDULE
 from whet.compiler.te.schedule_trace.definitions import Record
 from whet.compiler.te.schedule_trace.steps import StageRef, Step
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    THREAD_INDEX,
+    Cast,
+    FloatImm,
+    IntImm,
+    IterVar,
+    Not,
+    PrimExpr,
+    Select,
+    StringImm,
+    Var,
+    is_choice,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_WORDS = {e.Not: "not", e.Select: "select"}
+_WORDS = {Not: "not", Select: "select"}
 
 
 def records(
     outputs: Sequence[Operation], steps: Sequence[Step]
-) -> tuple[list[Record], dict[str, e.Var]]:
+) -> tuple[list[Record], dict[str, Var]]:
     """The records of a computation's steps, and the variables that no shape holds, by names."""
     writer = _Writer(outputs)
     for step in steps:
@@ -42,7 +54,7 @@ class _Writer:
         self.names: dict[Any, str] = {}  # by id; a tensor by its operation's and its number
         self.taken = {"s", "te", "tir"}
         self.kept: list[Any] = []
-        self.free: dict[str, e.Var] = {}
+        self.free: dict[str, Var] = {}
         self.axis_of: dict[int, str] = {}  # a variable -> the name of its axis
         # operation -> how it is reached: an output, or an input of another
         self.paths: dict[Operation, tuple[Operation | None, int, int]] = {}
@@ -72,7 +84,7 @@ class _Writer:
             self.kept.append(x)
         return name
 
-    def axes(self, axes: Iterable[e.IterVar]) -> list[str]:
+    def axes(self, axes: Iterable[IterVar]) -> list[str]:
         """New names for axes."""
         out = []
         for a in axes:
@@ -113,19 +125,19 @@ class _Writer:
         where.append({"define": "tensor", "of": of, "number": t.value_index, "names": [name]})
         return name
 
-    def axis(self, a: e.IterVar, step: Step) -> str:
+    def axis(self, a: IterVar, step: Step) -> str:
         """The name of an axis, which may first have to be taken from its operation."""
         known = self.names.get(id(a))
         if known is not None:
             return known
-        if a.iter_type == e.THREAD_INDEX:
+        if a.iter_type == THREAD_INDEX:
             return self._thread(a)
         for ref in (*[x for x in step.args if isinstance(x, StageRef)], step.stage):
             if ref is not None and self._own_axes(ref, a):
                 return self.names[id(a)]
         raise ScheduleError(f"the trace of {step.primitive}", f"nothing says what {a!r} is")
 
-    def _own_axes(self, ref: StageRef, a: e.IterVar) -> bool:
+    def _own_axes(self, ref: StageRef, a: IterVar) -> bool:
         for kind, axes in (("axis", ref.op.axis), ("reduce_axis", ref.op.reduce_axis)):
             if any(x is a for x in axes):
                 of = self.operation(ref.origin)
@@ -133,7 +145,7 @@ class _Writer:
                 return True
         return False
 
-    def _thread(self, a: e.IterVar) -> str:
+    def _thread(self, a: IterVar) -> str:
         record: Record = {"define": "thread", "tag": a.thread_tag, "name": a.var.name}
         if a.dom is not None:
             record["dom"] = [self.value(x, None) for x in (a.dom.min, a.dom.extent)]
@@ -178,7 +190,7 @@ class _Writer:
         """An argument as plain data."""
         if x is None or isinstance(x, (bool, int, float, str)):
             return x
-        if isinstance(x, e.IterVar):
+        if isinstance(x, IterVar):
             assert step is not None
             return ["name", self.axis(x, step)]
         if isinstance(x, Tensor):
@@ -189,22 +201,22 @@ class _Writer:
             return ["stage", self.operation(x.origin)]
         if isinstance(x, (list, tuple)):
             return ["list", *[self.value(y, step) for y in x]]
-        if type(x) is e.IntImm and x.dtype == "int32":
+        if type(x) is IntImm and x.dtype == "int32":
             return x.value
-        if type(x) is e.IntImm and x.dtype == "bool":
+        if type(x) is IntImm and x.dtype == "bool":
             return bool(x.value)
-        if type(x) is e.StringImm:
+        if type(x) is StringImm:
             return x.value
         return self._expression(x, step)
 
-    def _expression(self, x: e.PrimExpr, step: Step | None) -> list[Any]:
-        if isinstance(x, e.Var):
+    def _expression(self, x: PrimExpr, step: Step | None) -> list[Any]:
+        if isinstance(x, Var):
             return self._variable(x, step)
-        if isinstance(x, (e.IntImm, e.FloatImm)):
+        if isinstance(x, (IntImm, FloatImm)):
             return ["const", x.value, x.dtype]
-        if isinstance(x, e.Cast):
+        if isinstance(x, Cast):
             return ["cast", x.dtype, self.value(x.value, step)]
-        word = "if_then_else" if e.is_choice(x) else getattr(x, "symbol", _WORDS.get(type(x)))
+        word = "if_then_else" if is_choice(x) else getattr(x, "symbol", _WORDS.get(type(x)))
         if word:
             return [word, *[self.value(p, step) for p in x.parts]]
         raise ScheduleError(
@@ -213,7 +225,7 @@ class _Writer:
             "use numbers, axes, sizes, arithmetic and comparisons",
         )
 
-    def _variable(self, v: e.Var, step: Step | None) -> list[Any]:
+    def _variable(self, v: Var, step: Step | None) -> list[Any]:
         known = self.axis_of.get(id(v))
         if known is not None:
             return ["var", known]
@@ -227,7 +239,7 @@ class _Writer:
                     return ["var", self.axis(a, step)]
         return ["name", self._size(v)]
 
-    def _size(self, v: e.Var) -> str:
+    def _size(self, v: Var) -> str:
         """The name of a symbolic size: a dimension of some tensor, or a variable of its own."""
         for op in self.paths:
             for k in range(op.num_outputs):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.primitives.checks import ON_SCHEDULE, ON_STAGE
 from whet.compiler.te.schedule_trace.definitions import DEFINITIONS, Known, Record
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Var
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -45,7 +45,7 @@ def _is_record(r: Any) -> bool:
     )
 
 
-def replay(data: list[Record], schedule: Schedule, symbols: Mapping[str, e.Var]) -> Schedule:
+def replay(data: list[Record], schedule: Schedule, symbols: Mapping[str, Var]) -> Schedule:
     """Apply records to a schedule to which nothing was applied yet.
 
     Args:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Tensor
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Add, BinaryOp, Max, Min, PrimExpr, Reduce, Var
 from whet.compiler.tir.printer import Printer
 from whet.compiler.tir.visit.expect import expect
 from whet.compiler.tir.visit.rewrite import LEAVES, nodes
 
 #: an expression of more nodes than this, shared ones counted each time, is written step by step
 _MOST_NODES = 50_000
-_BUILT_IN = {"sum": e.Add, "min": e.Min, "max": e.Max}
+_BUILT_IN = {"sum": Add, "min": Min, "max": Max}
 
 
 def graph_text(outputs: Sequence[Tensor]) -> str:
@@ -43,19 +43,19 @@ def graph_text(outputs: Sequence[Tensor]) -> str:
         )
         for b in op.body:
             text = _text(b, p, lines)
-            if isinstance(b, e.Reduce):
+            if isinstance(b, Reduce):
                 text += f" where {p.expr(b.condition)} init {p.list(b.init)}{_combiner(b, p)}"
             lines.append(f"{op.name}[{axes}{reduced}] = ({shape}) {b.dtype} {text}")
     return "\n".join(lines)
 
 
-def _combiner(n: e.Reduce, p: Printer) -> str:
+def _combiner(n: Reduce, p: Printer) -> str:
     """The combination of a reducer, where its name does not say it."""
     c = n.combiner
     result = c.result[0]
     known = _BUILT_IN.get(c.name)
     if len(c.result) == 1 and known is not None and type(result) is known:
-        assert isinstance(result, e.BinaryOp)
+        assert isinstance(result, BinaryOp)
         if result.a is c.lhs[0] and result.b is c.rhs[0]:
             return ""
     values = f"({p.list((*c.lhs, *c.rhs))}) -> ({p.list(c.result)})"
@@ -69,7 +69,7 @@ def _extern(op: ExternOp, p: Printer) -> list[str]:
     return [f"{op.name} = extern({ins}) -> {outs}:", *p.lines]
 
 
-def _text(n: e.PrimExpr, p: Printer, lines: list[str]) -> str:
+def _text(n: PrimExpr, p: Printer, lines: list[str]) -> str:
     """An expression; one that shares parts over and over, a line for each part before it."""
     inside = nodes((n,))
     size: dict[int, int] = {}
@@ -77,12 +77,12 @@ def _text(n: e.PrimExpr, p: Printer, lines: list[str]) -> str:
         size[id(x)] = 1 + sum(size[id(y)] for y in x.parts)
     if size[id(n)] <= _MOST_NODES:
         return p.expr(n)
-    named: dict[int, e.PrimExpr] = {}
+    named: dict[int, PrimExpr] = {}
     for x in inside:
         if type(x) in LEAVES:
             named[id(x)] = x
             continue
-        step = e.Var(f"%{len(lines)}", x.dtype)
+        step = Var(f"%{len(lines)}", x.dtype)
         lines.append(f"{step.name} = {p.expr(x.with_parts(tuple(named[id(y)] for y in x.parts)))}")
         named[id(x)] = step
     return p.expr(named[id(n)])

@@ -14,7 +14,7 @@ from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
 from whet.compiler.te.lang.relations import AHEAD, AT, INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp
 from whet.compiler.te.show.drawing import Box, Loop, clean, svg
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import COMM_REDUCE
 from whet.compiler.tir.printer import Printer, expr_text
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class _Boxes:
                     expr_text(extents[leaf].to_expr()),
                     attr.kind,
                     attr.thread_tag,
-                    leaf.iter_type == e.COMM_REDUCE,
+                    leaf.iter_type == COMM_REDUCE,
                     " · ".join(attr.pragma_keys),
                 )
             )

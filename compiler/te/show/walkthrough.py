@@ -15,8 +15,8 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.tensor import PlaceholderOp, Tensor
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.schedule_ops import schedule_ops
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, IterVar, Range, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import AttrStmt, BufferStore, Stmt
@@ -37,13 +37,13 @@ class Kept:
         return f"buffers of {', '.join(t.name for t in self.buffers)}"
 
 
-def infer_bound(schedule: Schedule) -> dict[e.IterVar, e.Range]:
+def infer_bound(schedule: Schedule) -> dict[IterVar, Range]:
     """The range of every axis and loop of every stage that is computed."""
-    out: dict[e.IterVar, e.Range] = {}
+    out: dict[IterVar, Range] = {}
     for b in Bounds(schedule).stages.values():
         for axis, extent in b.extents.items():
             first = b.mins[axis].to_expr(axis.dtype) if axis in b.mins else ops.const(0, axis.dtype)
-            out[axis] = e.Range.from_min_extent(first, extent.to_expr(axis.dtype))
+            out[axis] = Range.from_min_extent(first, extent.to_expr(axis.dtype))
     return out
 
 
@@ -85,7 +85,7 @@ def function_of(
                     request, f"{a.name} is no input or output", f"there are: {names}"
                 )
             params.append(given.get(a, known[a]))
-        elif isinstance(a, (Buffer, e.Var)):
+        elif isinstance(a, (Buffer, Var)):
             params.append(a)
         else:
             raise ArgumentError(request, f"a {type(a).__name__} is no Tensor, Buffer or Var")
@@ -95,7 +95,7 @@ def function_of(
 
 def is_compact(statement: Stmt) -> bool:
     """True if everything is stored without gaps between rows."""
-    return not any(n.buffer.strides for n in nodes_of(statement, BufferStore, e.BufferLoad))
+    return not any(n.buffer.strides for n in nodes_of(statement, BufferStore, BufferLoad))
 
 
 STEPS = {"SchedulePostProcToPrimFunc": function_of, "VerifyCompactBuffer": is_compact}

@@ -6,11 +6,32 @@ from typing import Any
 
 from whet.compiler.errors import LowerError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    ARITHMETIC,
+    BufferLoad,
+    BufferView,
+    Call,
+    IntImm,
+    PrimExpr,
+    ProducerLoad,
+    Ramp,
+    Select,
+    is_choice,
+)
 from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
 from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+)
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, expect
 from whet.compiler.tir.visit.rewrite import statements_of
 
@@ -33,37 +54,37 @@ estimate_tir_flops = estimate_flops
 
 
 def _statement(n: Any) -> int:
-    if isinstance(n, s.BufferStore):
+    if isinstance(n, BufferStore):
         return _value(n.value)
-    if isinstance(n, s.For):
+    if isinstance(n, For):
         inside = _statement(n.body)
         if not inside:
             return 0
-        if not isinstance(n.extent, e.IntImm):
+        if not isinstance(n.extent, IntImm):
             raise LowerError(
                 f"estimate_flops: the loop over {n.var.name}",
                 f"its length, {expr_text(n.extent)}, is not a constant",
                 "specialize the function to the sizes of interest first",
             )
         return n.extent.value * inside
-    if isinstance(n, s.IfThenElse):
+    if isinstance(n, IfThenElse):
         other = 0 if n.else_case is None else _statement(n.else_case)
         return max(_statement(n.then_case), other)
-    if isinstance(n, (s.LetStmt, s.Evaluate)):
+    if isinstance(n, (LetStmt, Evaluate)):
         own = _value(n.value) if dt.is_float(n.value.dtype) else 0
-        return own + (_statement(n.body) if isinstance(n, s.LetStmt) else 0)
+        return own + (_statement(n.body) if isinstance(n, LetStmt) else 0)
     return sum(_statement(p) for p in statements_of(n))
 
 
-def _value(n: e.PrimExpr) -> int:
+def _value(n: PrimExpr) -> int:
     """Operations of a value that is data."""
-    if isinstance(n, (e.BufferLoad, e.ProducerLoad, e.Ramp, e.BufferView)):
+    if isinstance(n, (BufferLoad, ProducerLoad, Ramp, BufferView)):
         return 0
     parts = n.parts
     lanes = dt.lanes(n.dtype)
-    if isinstance(n, e.Select) or e.is_choice(n):
+    if isinstance(n, Select) or is_choice(n):
         return max(_value(p) for p in parts[1:])
-    own = lanes if isinstance(n, (*e.ARITHMETIC, e.Call)) else 0
+    own = lanes if isinstance(n, (*ARITHMETIC, Call)) else 0
     return own + sum(_value(p) for p in parts)
 
 
@@ -79,7 +100,7 @@ def calculate_allocated_bytes(func: PrimFunc | IRModule) -> dict[str, int]:
     now: dict[str, int] = {}
 
     def visit(n: Any) -> None:
-        if not isinstance(n, (s.Allocate, s.AllocateConst)):
+        if not isinstance(n, (Allocate, AllocateConst)):
             for p in statements_of(n):
                 visit(p)
             return
@@ -98,7 +119,7 @@ def _bytes(b: Buffer) -> int:
     flat = b.get_flattened_buffer() if b.strides else b
     total = dt.itemsize(b.dtype)
     for d in flat.shape:
-        if not isinstance(d, e.IntImm):
+        if not isinstance(d, IntImm):
             raise LowerError(
                 f"calculate_allocated_bytes: {b.name}",
                 f"its extent {expr_text(d)} is not a constant",
@@ -108,7 +129,7 @@ def _bytes(b: Buffer) -> int:
     return total
 
 
-def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, s.Stmt | None]:
+def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
     """For each buffer, the innermost statement around all its uses; None for one in no loop.
 
     A statement counts as around a use if it is a loop, a branch or an allocation.
@@ -117,10 +138,10 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, s.Stmt | None]:
         ArgumentError: for anything but a PrimFunc.
     """
     expect(func, FUNCTION, "detect_buffer_access_lca(func)")
-    paths: dict[Buffer, list[s.Stmt]] = {}
+    paths: dict[Buffer, list[Stmt]] = {}
 
-    def visit(n: Any, path: list[s.Stmt]) -> None:
-        if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
+    def visit(n: Any, path: list[Stmt]) -> None:
+        if isinstance(n, (BufferLoad, BufferStore, BufferView)):
             known = paths.get(n.buffer)
             if known is None:
                 paths[n.buffer] = list(path)
@@ -129,7 +150,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, s.Stmt | None]:
                 while common < min(len(known), len(path)) and known[common] is path[common]:
                     common += 1
                 paths[n.buffer] = known[:common]
-        inner = [*path, n] if isinstance(n, (s.For, s.IfThenElse, s.Allocate, s.While)) else path
+        inner = [*path, n] if isinstance(n, (For, IfThenElse, Allocate, While)) else path
         for p in n.parts:
             visit(p, inner)
 

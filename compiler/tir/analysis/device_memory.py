@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import BufferLoad, Call
 from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
+from whet.compiler.tir.stmt import THREAD_BINDING, AttrStmt, BufferStore, For
 from whet.compiler.tir.visit.expect import FUNCTIONS, expect
 
 
@@ -38,13 +38,13 @@ def host_accesses(func: PrimFunc, target: Any = None) -> list[str]:
     found: dict[str, None] = {}
 
     def visit(n: Any) -> None:
-        if isinstance(n, s.For) and n.kind == s.THREAD_BINDING:
+        if isinstance(n, For) and n.kind == THREAD_BINDING:
             return
-        if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+        if isinstance(n, AttrStmt) and n.key == "thread_extent":
             return
-        if isinstance(n, e.Call) and n.op == "launch_kernel":
+        if isinstance(n, Call) and n.op == "launch_kernel":
             return
-        if isinstance(n, (e.BufferLoad, s.BufferStore)):
+        if isinstance(n, (BufferLoad, BufferStore)):
             found[n.buffer.name] = None
         for p in n.parts:
             visit(p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call
 from whet.compiler.tir.ops.intrinsics import IMPURE
 from whet.compiler.tir.visit.rewrite import LEAVES
 
@@ -28,7 +28,7 @@ def is_pure(node: Any) -> bool:
     stack = [node]
     while stack:
         n = stack.pop()
-        if type(n) is e.Call and (
+        if type(n) is Call and (
             n.op in EFFECTS or n.op in IMPURE or n.op.startswith(("tvm_", "call_"))
         ):
             return False

@@ -7,9 +7,9 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import BufferLoad, IntImm, PrimExpr
 from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
+from whet.compiler.tir.stmt import THREAD_BINDING, Allocate, AttrStmt, BufferStore, For
 from whet.compiler.tir.visit.expect import FUNCTIONS, expect
 from whet.compiler.tir.visit.rewrite import statements_of
 
@@ -39,7 +39,7 @@ def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -
             raise ArgumentError(
                 f"verify_gpu_code({key}=...)", "unknown constraint", "known: " + ", ".join(_KEYS)
             )
-        expect(limit, (int, e.IntImm), f"verify_gpu_code({key}=...)")
+        expect(limit, (int, IntImm), f"verify_gpu_code({key}=...)")
     limits = {key: int(limit) for key, limit in constraints.items()}
     kernels: list[dict[str, int]] = []
     for f in functions_of(func):
@@ -51,8 +51,8 @@ def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -
 
 def _kernels(n: Any, found: list[dict[str, int]]) -> None:
     """Append the use of each outermost thread-bound region, by the names of the constraints."""
-    bound = isinstance(n, s.For) and n.kind == s.THREAD_BINDING
-    if bound or (isinstance(n, s.AttrStmt) and n.key == "thread_extent"):
+    bound = isinstance(n, For) and n.kind == THREAD_BINDING
+    if bound or (isinstance(n, AttrStmt) and n.key == "thread_extent"):
         use = _Use()
         use.visit(n)
         found.append(use.totals())
@@ -69,28 +69,28 @@ class _Use:
 
     def visit(self, n: Any) -> None:
         """Look at a node and all inside it."""
-        if isinstance(n, s.For) and n.thread:
+        if isinstance(n, For) and n.thread:
             self._thread(n.thread, n.extent)
-        elif isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+        elif isinstance(n, AttrStmt) and n.key == "thread_extent":
             self._thread(getattr(n.node, "thread_tag", "") or n.node.name, n.value)
-        if isinstance(n, (e.BufferLoad, s.BufferStore)):
-            kind = n.value.dtype if isinstance(n, s.BufferStore) else n.dtype
+        if isinstance(n, (BufferLoad, BufferStore)):
+            kind = n.value.dtype if isinstance(n, BufferStore) else n.dtype
             size = dt.itemsize(kind) * dt.lanes(kind)
             self.most["vector"] = max(self.most.get("vector", 0), size)
-        if not isinstance(n, s.Allocate):
+        if not isinstance(n, Allocate):
             for p in n.parts:
                 self.visit(p)
             return
         scope, size = n.buffer.storage_scope.split(".")[0], dt.itemsize(n.buffer.dtype)
         for d in n.buffer.shape:
-            size *= d.value if isinstance(d, e.IntImm) else 1
+            size *= d.value if isinstance(d, IntImm) else 1
         self.now[scope] = self.now.get(scope, 0) + size
         self.most[scope] = max(self.most.get(scope, 0), self.now[scope])
         self.visit(n.body)
         self.now[scope] -= size
 
-    def _thread(self, tag: str, extent: e.PrimExpr) -> None:
-        value = extent.value if isinstance(extent, e.IntImm) else 1
+    def _thread(self, tag: str, extent: PrimExpr) -> None:
+        value = extent.value if isinstance(extent, IntImm) else 1
         self.threads[tag] = max(self.threads.get(tag, 1), value)
 
     def totals(self) -> dict[str, int]:

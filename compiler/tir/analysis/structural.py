@@ -8,26 +8,51 @@ from collections.abc import Hashable
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import (
+    Broadcast,
+    BufferLoad,
+    BufferView,
+    Call,
+    FloatImm,
+    IntImm,
+    Let,
+    PrimExpr,
+    ProducerLoad,
+    Ramp,
+    Reduce,
+    Shuffle,
+    StringImm,
+    Var,
+)
 from whet.compiler.tir.function import IRModule, PrimFunc
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    LetStmt,
+)
 from whet.compiler.tir.visit.expect import EXPRESSIONS, FUNCTIONS, NODES, expect
 
 # what a node is besides its children, and besides the variables and buffers that it names
 _FIELDS: dict[type, tuple[str, ...]] = {
-    e.IntImm: ("value",),
-    e.FloatImm: ("value",),
-    e.StringImm: ("value",),
-    e.Call: ("op",),
-    e.Ramp: ("stride", "lanes"),
-    e.Broadcast: ("lanes",),
-    e.Shuffle: ("indices",),
-    e.Reduce: ("value_index",),
-    s.For: ("kind", "thread"),
-    s.IfThenElse: ("likely",),
-    s.AssertStmt: ("message",),
-    s.AttrStmt: ("key",),
+    IntImm: ("value",),
+    FloatImm: ("value",),
+    StringImm: ("value",),
+    Call: ("op",),
+    Ramp: ("stride", "lanes"),
+    Broadcast: ("lanes",),
+    Shuffle: ("indices",),
+    Reduce: ("value_index",),
+    For: ("kind", "thread"),
+    IfThenElse: ("likely",),
+    AssertStmt: ("message",),
+    AttrStmt: ("key",),
 }
 
 _COMPARED = (*FUNCTIONS, *NODES)
@@ -78,7 +103,7 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little", signed=True)
 
 
-def expr_deep_equal(lhs: e.PrimExpr, rhs: e.PrimExpr) -> bool:
+def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
     """True if two expressions are written the same, with the same variables.
 
     Raises:
@@ -108,61 +133,61 @@ class _Encoder:
         if isinstance(n, PrimFunc):
             params = tuple(self._param(p) for p in n.params)
             return ("function", params, self.node(n.body))
-        if isinstance(n, e.Var):
+        if isinstance(n, Var):
             return self._name(n)
         if n is None or isinstance(n, (str, int, float)):
             return n
         kind = type(n)
         head: list[Hashable] = [kind.__name__, getattr(n, "dtype", "")]
         head += [_plain(getattr(n, f)) for f in _FIELDS.get(kind, ())]
-        if isinstance(n, s.For) and n.annotations:
+        if isinstance(n, For) and n.annotations:
             head.append(tuple((k, _plain(v)) for k, v in sorted(n.annotations.items())))
         parts = n.parts
-        if isinstance(n, (s.For, s.LetStmt, e.Let)):
+        if isinstance(n, (For, LetStmt, Let)):
             before = tuple(self.node(p) for p in parts[:-1])  # the variable is not known in these
             return (*head, before, self._define(n.var), self.node(parts[-1]))
-        if isinstance(n, (s.Allocate, s.AllocateConst, s.DeclBuffer)):
+        if isinstance(n, (Allocate, AllocateConst, DeclBuffer)):
             return (*head, *self._holder(n))
-        if isinstance(n, s.AttrStmt):
+        if isinstance(n, AttrStmt):
             return (*head, self._about(n), *(self.node(p) for p in parts))
-        if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
+        if isinstance(n, (BufferLoad, BufferStore, BufferView)):
             head.append(self._name(n.buffer))
-            if not isinstance(n, e.BufferView):
+            if not isinstance(n, BufferView):
                 head.append(n.mask is None)
-        elif isinstance(n, e.ProducerLoad):
+        elif isinstance(n, ProducerLoad):
             head.append(self._name(n.producer))
-        elif isinstance(n, e.Reduce):
+        elif isinstance(n, Reduce):
             head.append(tuple(self._define(a.var) for a in n.axis))
             head.append(n.combiner.name)
         return (*head, *(self.node(p) for p in parts))
 
-    def _holder(self, n: s.Allocate | s.AllocateConst | s.DeclBuffer) -> tuple[Hashable, ...]:
+    def _holder(self, n: Allocate | AllocateConst | DeclBuffer) -> tuple[Hashable, ...]:
         data: Hashable = None
-        if isinstance(n, s.AllocateConst):
+        if isinstance(n, AllocateConst):
             data = hashlib.sha256(n.data.tobytes()).hexdigest()
-        if not isinstance(n, s.DeclBuffer):
+        if not isinstance(n, DeclBuffer):
             self._define(n.buffer.data)
         return (data, self._describe(n.buffer), self.node(n.body))
 
-    def _about(self, n: s.AttrStmt) -> Hashable:
+    def _about(self, n: AttrStmt) -> Hashable:
         about = getattr(n.node, "var", n.node)
         if isinstance(about, Buffer):
             return self._name(about)
-        if isinstance(about, e.Var):
+        if isinstance(about, Var):
             return self._define(about) if n.key == "thread_extent" else self._name(about)
         return repr(about)
 
-    def _param(self, p: Buffer | e.Var) -> Hashable:
-        if isinstance(p, e.Var):
+    def _param(self, p: Buffer | Var) -> Hashable:
+        if isinstance(p, Var):
             return self._define(p)
         for d in (*p.shape, *p.strides, p.elem_offset):
             self._symbols(d)
         self._define(p.data)
         return self._describe(p)
 
-    def _symbols(self, n: e.PrimExpr) -> None:
+    def _symbols(self, n: PrimExpr) -> None:
         """A parameter's size defines the variables in it."""
-        if isinstance(n, e.Var):
+        if isinstance(n, Var):
             self.numbers.setdefault(n, len(self.numbers))
         for p in n.parts:
             self._symbols(p)
@@ -191,6 +216,6 @@ def _plain(value: Any) -> Hashable:
     """A field as something that compares and prints by value."""
     if isinstance(value, float):
         return repr(value)
-    if isinstance(value, (e.IntImm, e.FloatImm, e.StringImm)):
+    if isinstance(value, (IntImm, FloatImm, StringImm)):
         return repr(value.value)
     return value if isinstance(value, (str, int, bool, tuple)) else repr(value)

@@ -6,10 +6,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import BINARY, And, BinaryOp, BufferLoad, CmpOp, Let, Or, Select
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.stmt import (
+    PARALLEL,
+    SERIAL,
+    THREAD_BINDING,
+    UNROLLED,
+    VECTORIZED,
+    AssertStmt,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+    While,
+)
 from whet.compiler.tir.visit.expect import FUNCTION, expect
 
 
@@ -31,10 +43,10 @@ def type_errors(func: PrimFunc) -> Iterator[str]:
         stack.extend(n.parts)
 
 
-def _operands(n: e.BinaryOp) -> str:
+def _operands(n: BinaryOp) -> str:
     if n.a.dtype != n.b.dtype and not _indices(n.a.dtype, n.b.dtype):
         return f"{expr_text(n)}: operands of {n.a.dtype} and {n.b.dtype}"
-    if isinstance(n, (e.CmpOp, e.And, e.Or)):
+    if isinstance(n, (CmpOp, And, Or)):
         wanted = dt.vector("bool", dt.lanes(n.a.dtype))
     else:
         wanted = n.a.dtype
@@ -48,13 +60,13 @@ def _indices(a: str, b: str) -> bool:
     return {a, b} == {"int32", "int64"}
 
 
-def _access(n: e.BufferLoad | s.BufferStore) -> str:
+def _access(n: BufferLoad | BufferStore) -> str:
     for i in n.indices:
         if not dt.is_int(i.dtype):
             return f"{n.buffer.name}[{expr_text(i)}]: an index of {i.dtype}"
     if len(n.indices) != max(len(n.buffer.shape), len(n.indices) and 1):
         return f"{n.buffer.name}: {len(n.indices)} indices for {len(n.buffer.shape)} dimensions"
-    kind = n.value.dtype if isinstance(n, s.BufferStore) else n.dtype
+    kind = n.value.dtype if isinstance(n, BufferStore) else n.dtype
     if dt.element(kind) != n.buffer.dtype:
         return f"{n.buffer.name}: a {kind} in a buffer of {n.buffer.dtype}"
     count = dt.lanes(n.indices[-1].dtype) if n.indices else 1
@@ -65,25 +77,25 @@ def _access(n: e.BufferLoad | s.BufferStore) -> str:
     return ""
 
 
-def _condition(n: s.IfThenElse | s.AssertStmt | s.While) -> str:
+def _condition(n: IfThenElse | AssertStmt | While) -> str:
     if n.condition.dtype == "bool":
         return ""
     return f"the condition {expr_text(n.condition)} is a {n.condition.dtype}"
 
 
-def _select(n: e.Select) -> str:
+def _select(n: Select) -> str:
     if n.true_value.dtype != n.false_value.dtype or n.dtype != n.true_value.dtype:
         return f"{expr_text(n)}: a choice of {n.true_value.dtype} and {n.false_value.dtype}"
     return ""
 
 
-def _let(n: s.LetStmt | e.Let) -> str:
+def _let(n: LetStmt | Let) -> str:
     if n.var.dtype == n.value.dtype or _indices(n.var.dtype, n.value.dtype):
         return ""
     return f"{n.var.name}, a {n.var.dtype}, stands for a {n.value.dtype}"
 
 
-def _loop(n: s.For) -> str:
+def _loop(n: For) -> str:
     if n.kind not in _KINDS:
         return f"the loop over {n.var.name} is of the kind {n.kind!r}"
     for x in (n.min, n.extent, n.var):
@@ -92,16 +104,16 @@ def _loop(n: s.For) -> str:
     return ""
 
 
-_KINDS = (s.SERIAL, s.PARALLEL, s.VECTORIZED, s.UNROLLED, s.THREAD_BINDING)
+_KINDS = (SERIAL, PARALLEL, VECTORIZED, UNROLLED, THREAD_BINDING)
 _CHECKS: dict[type, Any] = {
-    **dict.fromkeys(e.BINARY, _operands),
-    e.BufferLoad: _access,
-    s.BufferStore: _access,
-    s.IfThenElse: _condition,
-    s.AssertStmt: _condition,
-    s.While: _condition,
-    e.Select: _select,
-    e.Let: _let,
-    s.LetStmt: _let,
-    s.For: _loop,
+    **dict.fromkeys(BINARY, _operands),
+    BufferLoad: _access,
+    BufferStore: _access,
+    IfThenElse: _condition,
+    AssertStmt: _condition,
+    While: _condition,
+    Select: _select,
+    Let: _let,
+    LetStmt: _let,
+    For: _loop,
 }

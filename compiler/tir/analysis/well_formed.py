@@ -6,10 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from whet.compiler.errors import LowerError
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, BufferView, IterVar, Let, Var, is_int
 from whet.compiler.tir.function import IRModule, PrimFunc, functions_of
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    For,
+    LetStmt,
+)
 from whet.compiler.tir.visit.expect import FUNCTION, FUNCTIONS, NODES, expect
 from whet.compiler.tir.visit.renew import defined_by
 from whet.compiler.tir.visit.rewrite import variables
@@ -27,7 +35,7 @@ def verify_ssa(func: PrimFunc) -> bool:
 
 def ssa_errors(func: PrimFunc) -> Iterator[str]:
     """Messages about variables and memory that are defined twice."""
-    defined: set[e.Var] = {p.data if isinstance(p, Buffer) else p for p in func.params}
+    defined: set[Var] = {p.data if isinstance(p, Buffer) else p for p in func.params}
     if len(defined) != len(func.params):
         yield "a parameter stands there twice"
     stack: list[Any] = [func.body]
@@ -41,11 +49,11 @@ def ssa_errors(func: PrimFunc) -> Iterator[str]:
         stack.extend(n.parts)
 
 
-def _defined(n: Any) -> e.Var | None:
+def _defined(n: Any) -> Var | None:
     """The variable that a node defines."""
-    if isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+    if isinstance(n, AttrStmt) and n.key == "thread_extent":
         about = getattr(n.node, "var", n.node)
-        return about if isinstance(about, e.Var) else None
+        return about if isinstance(about, Var) else None
     return defined_by(n)
 
 
@@ -80,7 +88,7 @@ def well_formed_errors(func: PrimFunc) -> list[str]:
     return walk.errors
 
 
-def undefined_vars(node: Any, defs: tuple | list = ()) -> list[e.Var]:
+def undefined_vars(node: Any, defs: tuple | list = ()) -> list[Var]:
     """The variables that a statement or expression uses and does not define.
 
     Args:
@@ -93,7 +101,7 @@ def undefined_vars(node: Any, defs: tuple | list = ()) -> list[e.Var]:
     expect(node, (*FUNCTION, *NODES), "undefined_vars(node)")
     expect(defs, (tuple, list), "undefined_vars(defs)")
     for d in defs:
-        expect(d, (Buffer, e.Var, e.IterVar), "undefined_vars(defs)")
+        expect(d, (Buffer, Var, IterVar), "undefined_vars(defs)")
     walk = _Scopes()
     if isinstance(node, PrimFunc):
         defs = [*defs, *node.params]
@@ -108,10 +116,10 @@ class _Scopes:
     """Walks a tree with what is defined at each place."""
 
     def __init__(self) -> None:
-        self.vars: set[e.Var] = set()
+        self.vars: set[Var] = set()
         self.buffers: set[Buffer] = set()
         self.errors: list[str] = []
-        self.free: dict[e.Var, None] = {}
+        self.free: dict[Var, None] = {}
 
     def buffer(self, b: Buffer) -> None:
         """A buffer is defined from here on."""
@@ -129,23 +137,23 @@ class _Scopes:
 
     def visit(self, n: Any) -> None:
         """Look at a node and all inside it."""
-        if isinstance(n, e.Var):
+        if isinstance(n, Var):
             if n not in self.vars:
                 self.errors.append(f"{n.name} is used where it is not defined")
                 self.free[n] = None
             return
-        if isinstance(n, (s.For, s.LetStmt, e.Let)):
+        if isinstance(n, (For, LetStmt, Let)):
             *before, body = n.parts
             for p in before:
                 self.visit(p)
             self._within(body, n.var)
-        elif isinstance(n, (s.Allocate, s.AllocateConst, s.DeclBuffer)):
+        elif isinstance(n, (Allocate, AllocateConst, DeclBuffer)):
             self._holder(n)
-        elif isinstance(n, s.AttrStmt) and n.key == "thread_extent":
+        elif isinstance(n, AttrStmt) and n.key == "thread_extent":
             self.visit(n.value)
             self._within(n.body, getattr(n.node, "var", n.node))
         else:
-            if isinstance(n, (e.BufferLoad, s.BufferStore, e.BufferView)):
+            if isinstance(n, (BufferLoad, BufferStore, BufferView)):
                 self._use(n.buffer)
             for p in n.parts:
                 self.visit(p)
@@ -157,11 +165,11 @@ class _Scopes:
         if not known:
             self.vars.discard(var)
 
-    def _holder(self, n: s.Allocate | s.AllocateConst | s.DeclBuffer) -> None:
+    def _holder(self, n: Allocate | AllocateConst | DeclBuffer) -> None:
         b = n.buffer
         for d in (*b.shape, *b.strides, b.elem_offset):
             self.visit(d)
-        if isinstance(n, s.DeclBuffer) and b.data not in self.vars:
+        if isinstance(n, DeclBuffer) and b.data not in self.vars:
             self.errors.append(f"{b.name} is a view of {b.data.name}, which is not defined there")
             self.free[b.data] = None
         known = b.data in self.vars
@@ -186,5 +194,5 @@ def verify_compact_buffer(func: PrimFunc) -> bool:
     """
     expect(func, FUNCTION, "verify_compact_buffer(func)")
     return all(
-        not p.strides and e.is_int(p.elem_offset, 0) for p in func.params if isinstance(p, Buffer)
+        not p.strides and is_int(p.elem_offset, 0) for p in func.params if isinstance(p, Buffer)
     )

@@ -8,13 +8,13 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call, PrimExpr
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.ops.mathematics import documented
 
 
-def _bitwise(op: str) -> Callable[..., e.PrimExpr]:
-    def build(x: Any, y: Any, span: Any = None) -> e.PrimExpr:
+def _bitwise(op: str) -> Callable[..., PrimExpr]:
+    def build(x: Any, y: Any, span: Any = None) -> PrimExpr:
         return ops.bitwise(op, x, y)
 
     return documented(build, op)
@@ -27,12 +27,12 @@ shift_left = _bitwise("shift_left")
 shift_right = _bitwise("shift_right")
 
 
-def bitwise_not(x: Any, span: Any = None) -> e.PrimExpr:
+def bitwise_not(x: Any, span: Any = None) -> PrimExpr:
     """All bits of an integer flipped; the opposite of a bool."""
     return ops.bitwise_not(x)
 
 
-def infinity(dtype: str, span: Any = None) -> e.PrimExpr:
+def infinity(dtype: str, span: Any = None) -> PrimExpr:
     """Positive infinity of a type of floats.
 
     Raises:
@@ -45,7 +45,7 @@ def infinity(dtype: str, span: Any = None) -> e.PrimExpr:
     return ops.const(math.inf, dtype)
 
 
-def reinterpret(dtype: str, value: Any, span: Any = None) -> e.PrimExpr:
+def reinterpret(dtype: str, value: Any, span: Any = None) -> PrimExpr:
     """The bits of ``value`` as a ``dtype`` of as many bits.
 
     Raises:
@@ -64,10 +64,10 @@ def reinterpret(dtype: str, value: Any, span: Any = None) -> e.PrimExpr:
         raise ArgumentError(
             asked, f"{x.dtype} has {have} bits, {kind} has {want}", "x.astype(dtype) converts"
         )
-    return x if x.dtype == kind else e.Call(kind, "reinterpret", (x,))
+    return x if x.dtype == kind else Call(kind, "reinterpret", (x,))
 
 
-def likely(cond: Any, span: Any = None) -> e.PrimExpr:
+def likely(cond: Any, span: Any = None) -> PrimExpr:
     """``cond`` itself: guards of loops are known to hold nearly always without being told.
 
     Raises:

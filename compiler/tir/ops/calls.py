@@ -6,17 +6,17 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferView, Call, PrimExpr, StringImm
 from whet.compiler.tir.ops import ops
 
 
-def view(buffer: Buffer) -> e.BufferView:
+def view(buffer: Buffer) -> BufferView:
     """A whole buffer as an array that a function gets."""
-    return e.BufferView(buffer, buffer.shape, buffer.strides, buffer.elem_offset)
+    return BufferView(buffer, buffer.shape, buffer.strides, buffer.elem_offset)
 
 
-def call_packed(name: str, *args: Any, span: Any = None) -> e.Call:
+def call_packed(name: str, *args: Any, span: Any = None) -> Call:
     """A call of the function that is registered as ``name``; its value is an int32.
 
     Args:
@@ -29,10 +29,10 @@ def call_packed(name: str, *args: Any, span: Any = None) -> e.Call:
     """
     asked = f"call_packed({name!r})"
     given = tuple(view(a) if isinstance(a, Buffer) else _value(a, asked) for a in args)
-    return e.Call("int32", "call_packed", (_name(name, "call_packed"), *given))
+    return Call("int32", "call_packed", (_name(name, "call_packed"), *given))
 
 
-def call_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.Call:
+def call_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> Call:
     """A call of a C function of the program, whose result is a ``dtype``.
 
     Args:
@@ -44,36 +44,36 @@ def call_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.C
     return _c_call("call_extern", dtype, func_name, args)
 
 
-def call_pure_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.Call:
+def call_pure_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> Call:
     """A call of a C function without side effects, whose result is a ``dtype``."""
     return _c_call("call_pure_extern", dtype, func_name, args)
 
 
-def _c_call(op: str, dtype: str, name: str, args: tuple[Any, ...]) -> e.Call:
+def _c_call(op: str, dtype: str, name: str, args: tuple[Any, ...]) -> Call:
     given = tuple(_c_argument(a, f"{op}({name!r})") for a in args)
-    return e.Call(dtype, op, (_name(name, op), *given))
+    return Call(dtype, op, (_name(name, op), *given))
 
 
-def call_intrin(dtype: str, func_name: str, *args: Any, span: Any = None) -> e.Call:
+def call_intrin(dtype: str, func_name: str, *args: Any, span: Any = None) -> Call:
     """The intrinsic ``func_name``, e.g. ``"tir.exp"`` or ``"exp"``, of a ``dtype``."""
     name = _name(func_name, "call_intrin").value.removeprefix("tir.")
     asked = f"call_intrin({name!r})"
-    return e.Call(dt.check(dtype), name, tuple(_c_argument(a, asked) for a in args))
+    return Call(dt.check(dtype), name, tuple(_c_argument(a, asked) for a in args))
 
 
-def _name(name: Any, function: str) -> e.StringImm:
-    if isinstance(name, e.StringImm):
+def _name(name: Any, function: str) -> StringImm:
+    if isinstance(name, StringImm):
         return name
     if not isinstance(name, str) or not name:
         raise ArgumentError(f"{function}({name!r}, ...)", "the first argument is a name, a str")
-    return e.StringImm(name)
+    return StringImm(name)
 
 
-def _c_argument(a: Any, asked: str) -> e.PrimExpr:
+def _c_argument(a: Any, asked: str) -> PrimExpr:
     return a.access_ptr("rw") if isinstance(a, Buffer) else _value(a, asked)
 
 
-def _value(a: Any, asked: str) -> e.PrimExpr:
+def _value(a: Any, asked: str) -> PrimExpr:
     if a is None or isinstance(a, (list, tuple, dict)):
         raise ArgumentError(
             asked,

@@ -12,27 +12,58 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import check_indices
+from whet.compiler.tir.expr import (
+    And,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    BufferView,
+    Call,
+    Cast,
+    CmpOp,
+    CommReducer,
+    FloatImm,
+    IntImm,
+    Let,
+    Not,
+    Or,
+    PrimExpr,
+    ProducerLoad,
+    Ramp,
+    Range,
+    Reduce,
+    Select,
+    Shuffle,
+)
 from whet.compiler.tir.node import Node
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    While,
+)
 from whet.compiler.tir.tracing.traced import TracedInt
 
 _WAY_OUT = "tir.const(value, dtype)"
 
 
-def expressions(values: Any) -> tuple[e.PrimExpr, ...]:
+def expressions(values: Any) -> tuple[PrimExpr, ...]:
     """Values as a tuple of expressions."""
     return tuple(map(ops.convert, values))
 
 
-def typed(value: Any, dtype: str) -> e.PrimExpr:
+def typed(value: Any, dtype: str) -> PrimExpr:
     """A value as an expression; a number has the type ``dtype``."""
     return ops.const(value, dtype) if ops.is_number(value) else ops.convert(value)
 
 
-def _indices(given: Any, element: str) -> tuple[tuple[e.PrimExpr, ...], str]:
+def _indices(given: Any, element: str) -> tuple[tuple[PrimExpr, ...], str]:
     """The indices of an access as expressions, and the dtype of what is accessed."""
     indices = expressions(given if isinstance(given, Sequence) else (given,))
     check_indices(indices)
@@ -40,7 +71,7 @@ def _indices(given: Any, element: str) -> tuple[tuple[e.PrimExpr, ...], str]:
     return indices, dt.vector(element, lanes)
 
 
-def _binary(n: e.BinaryOp) -> None:
+def _binary(n: BinaryOp) -> None:
     n.a, n.b = ops.same_type(n.a, n.b)
     if n.a.dtype != n.b.dtype:
         raise ArgumentError(
@@ -48,11 +79,11 @@ def _binary(n: e.BinaryOp) -> None:
             "the types of the operands differ",
             "cast one",
         )
-    condition = isinstance(n, (e.CmpOp, e.And, e.Or))
+    condition = isinstance(n, (CmpOp, And, Or))
     n.dtype = dt.vector("bool", dt.lanes(n.a.dtype)) if condition else n.a.dtype
 
 
-def _integer(n: e.IntImm) -> None:
+def _integer(n: IntImm) -> None:
     n.dtype = dt.check(n.dtype)
     known = n.dtype in dt.INTEGERS
     if known and type(n.value) is TracedInt:
@@ -66,7 +97,7 @@ def _integer(n: e.IntImm) -> None:
         raise ArgumentError(asked, "it is no whole number", _WAY_OUT) from None
 
 
-def _float(n: e.FloatImm) -> None:
+def _float(n: FloatImm) -> None:
     n.dtype = dt.check(n.dtype)
     try:
         if n.dtype in dt.FLOATS:
@@ -81,14 +112,14 @@ def _float(n: e.FloatImm) -> None:
     )
 
 
-def _select(n: e.Select) -> None:
+def _select(n: Select) -> None:
     n.condition = ops.convert(n.condition)
     n.true_value, n.false_value = ops.same_type(n.true_value, n.false_value)
     n.dtype = n.true_value.dtype
 
 
-def _load(n: e.BufferLoad | e.ProducerLoad) -> None:
-    what, holder = ("buffer", n.buffer) if isinstance(n, e.BufferLoad) else ("tensor", n.producer)
+def _load(n: BufferLoad | ProducerLoad) -> None:
+    what, holder = ("buffer", n.buffer) if isinstance(n, BufferLoad) else ("tensor", n.producer)
     if not hasattr(holder, "dtype") or not hasattr(holder, "shape"):
         raise ArgumentError(
             f"{type(n).__name__}({type(holder).__name__}, ...)",
@@ -98,12 +129,12 @@ def _load(n: e.BufferLoad | e.ProducerLoad) -> None:
     n.indices, n.dtype = _indices(n.indices, str(holder.dtype))
 
 
-def _store(n: s.BufferStore) -> None:
+def _store(n: BufferStore) -> None:
     n.indices, dtype = _indices(n.indices, n.buffer.dtype)
     n.value = typed(n.value, dtype)
 
 
-def _ramp(n: e.Ramp) -> None:
+def _ramp(n: Ramp) -> None:
     n.base = ops.convert(n.base)
     try:
         n.stride, n.dtype = int(n.stride), dt.vector(n.base.dtype, n.lanes)
@@ -113,12 +144,12 @@ def _ramp(n: e.Ramp) -> None:
         ) from None
 
 
-def _broadcast(n: e.Broadcast) -> None:
+def _broadcast(n: Broadcast) -> None:
     n.value = ops.convert(n.value)
     n.dtype = dt.vector(n.value.dtype, n.lanes)
 
 
-def _shuffle(n: e.Shuffle) -> None:
+def _shuffle(n: Shuffle) -> None:
     asked = f"Shuffle({type(n.vectors).__name__}, {type(n.indices).__name__})"
     way_out = "Shuffle([a, b], [0, 5])"
     if not isinstance(n.vectors, (list, tuple)) or not n.vectors:
@@ -135,12 +166,12 @@ def _shuffle(n: e.Shuffle) -> None:
     n.dtype = dt.vector(dt.element(n.vectors[0].dtype), len(n.indices))
 
 
-def _let(n: e.Let) -> None:
+def _let(n: Let) -> None:
     n.value, n.body = ops.cast(n.var.dtype, n.value), ops.convert(n.body)
     n.dtype = n.body.dtype
 
 
-def _reducer(n: e.CommReducer) -> None:
+def _reducer(n: CommReducer) -> None:
     for field in ("result", "identity"):
         values = getattr(n, field)
         one_each = len(n.lhs) == len(values)
@@ -148,7 +179,7 @@ def _reducer(n: e.CommReducer) -> None:
         setattr(n, field, tuple(parts) if one_each else expressions(values))
 
 
-def _range(n: e.Range, of_extent: bool = False) -> None:
+def _range(n: Range, of_extent: bool = False) -> None:
     """From the begin and the end, or the begin and the extent, to expressions of these two."""
     if of_extent:
         n.min, n.extent = ops.convert(n.min), ops.convert(n.extent)
@@ -161,16 +192,16 @@ def _range(n: e.Range, of_extent: bool = False) -> None:
         if not dt.is_int(x.dtype) or dt.lanes(x.dtype) > 1:
             raise ArgumentError(asked, f"a bound is a {x.dtype}, not an integer", "Range(0, n)")
     n.extent = ops.subtract(last, first)
-    if isinstance(n.extent, e.IntImm) and n.extent.value < 0:
+    if isinstance(n.extent, IntImm) and n.extent.value < 0:
         raise ArgumentError(
             asked,
             f"it ends {-n.extent.value} before it begins",
             "Range.from_min_extent(min, extent)",
         )
-    n.min = ops.cast(n.extent.dtype, first) if isinstance(first, e.IntImm) else first
+    n.min = ops.cast(n.extent.dtype, first) if isinstance(first, IntImm) else first
 
 
-def _loop(n: s.For, binding: Any = None) -> None:
+def _loop(n: For, binding: Any = None) -> None:
     """The bounds in the variable's type; the thread tag and annotations from TVM's places."""
     if n.var is None or n.body is None:
         raise ArgumentError("For(...)", "a loop needs a variable and a body", "loop_var=, body=")
@@ -182,7 +213,7 @@ def _loop(n: s.For, binding: Any = None) -> None:
     elif annotations is not None and type(annotations) is not dict:
         binding, annotations = annotations, None
     n.thread, n.annotations = getattr(binding, "thread_tag", thread), annotations or {}
-    if not (isinstance(n.min, e.PrimExpr) and isinstance(n.extent, e.PrimExpr)):
+    if not (isinstance(n.min, PrimExpr) and isinstance(n.extent, PrimExpr)):
         n.min, n.extent = ops.cast(n.var.dtype, n.min), ops.cast(n.var.dtype, n.extent)
 
 
@@ -198,36 +229,36 @@ def _converted(*fields: str) -> Callable[[Any], None]:
     return rule
 
 
-def _let_stmt(n: s.LetStmt) -> None:
+def _let_stmt(n: LetStmt) -> None:
     n.value = typed(n.value, n.var.dtype)
 
 
 _RULES: dict[type[Node], Callable[..., None]] = {
-    e.BinaryOp: _binary,
-    e.IntImm: _integer,
-    e.FloatImm: _float,
-    e.Select: _select,
-    e.BufferLoad: _load,
-    e.ProducerLoad: _load,
-    e.Ramp: _ramp,
-    e.Broadcast: _broadcast,
-    e.Shuffle: _shuffle,
-    e.Let: _let,
-    e.CommReducer: _reducer,
-    e.Range: _range,
-    e.Cast: _converted("value"),
-    e.Not: _converted("a"),
-    e.BufferView: _converted("shape", "strides", "offset"),
-    e.Call: _converted("args"),
-    e.Reduce: _converted("source", "init", "condition"),
-    s.For: _loop,
-    s.BufferStore: _store,
-    s.LetStmt: _let_stmt,
-    s.IfThenElse: _converted("condition"),
-    s.While: _converted("condition"),
-    s.AssertStmt: _converted("condition", "values"),
-    s.AttrStmt: _converted("value"),
-    s.Evaluate: _converted("value"),
+    BinaryOp: _binary,
+    IntImm: _integer,
+    FloatImm: _float,
+    Select: _select,
+    BufferLoad: _load,
+    ProducerLoad: _load,
+    Ramp: _ramp,
+    Broadcast: _broadcast,
+    Shuffle: _shuffle,
+    Let: _let,
+    CommReducer: _reducer,
+    Range: _range,
+    Cast: _converted("value"),
+    Not: _converted("a"),
+    BufferView: _converted("shape", "strides", "offset"),
+    Call: _converted("args"),
+    Reduce: _converted("source", "init", "condition"),
+    For: _loop,
+    BufferStore: _store,
+    LetStmt: _let_stmt,
+    IfThenElse: _converted("condition"),
+    While: _converted("condition"),
+    AssertStmt: _converted("condition", "values"),
+    AttrStmt: _converted("value"),
+    Evaluate: _converted("value"),
 }
 for _kind, _rule in _RULES.items():
     _kind.infer = _rule

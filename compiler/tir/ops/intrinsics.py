@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call, PrimExpr
 
-Lowering = Callable[[e.Call], e.PrimExpr | None]
+Lowering = Callable[[Call], PrimExpr | None]
 
 #: (kind of target or "default", name) -> the level and the function of the highest level
 LOWERINGS: dict[tuple[str, str], tuple[int, Lowering]] = {}

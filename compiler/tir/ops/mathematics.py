@@ -13,7 +13,7 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import EQ, LT, NE, Call, FloatImm, IntImm, PrimExpr
 from whet.compiler.tir.ops.ops import (
     add,
     call,
@@ -41,23 +41,23 @@ __all__ = [
 """The names that ``te`` and ``tir`` offer."""
 
 
-def _unary(op: str) -> Callable[[Any], e.PrimExpr]:
+def _unary(op: str) -> Callable[[Any], PrimExpr]:
     return documented(lambda x: call(op, x), op)
 
 
-def _rounding(op: str) -> Callable[[Any], e.PrimExpr]:
-    def build(x: Any) -> e.PrimExpr:
+def _rounding(op: str) -> Callable[[Any], PrimExpr]:
+    def build(x: Any) -> PrimExpr:
         x = convert(x)
         return call(op, x) if dt.is_float(x.dtype) else x
 
     return documented(build, op)
 
 
-def _binary(op: str) -> Callable[[Any, Any], e.PrimExpr]:
+def _binary(op: str) -> Callable[[Any, Any], PrimExpr]:
     return documented(lambda x, y: call(op, x, y), op)
 
 
-def documented(build: Callable[..., e.PrimExpr], op: str) -> Callable[..., e.PrimExpr]:
+def documented(build: Callable[..., PrimExpr], op: str) -> Callable[..., PrimExpr]:
     """The function with the name and the text of an intrinsic."""
     build.__name__ = build.__qualname__ = op
     build.__doc__ = OPERATIONS[op].text
@@ -100,20 +100,20 @@ copysign = _binary("copysign")
 nextafter = _binary("nextafter")
 
 
-def _as_float(x: Any) -> e.PrimExpr:
+def _as_float(x: Any) -> PrimExpr:
     x = convert(x)
     return x if dt.is_float(x.dtype) else cast("float32", x)
 
 
-def ldexp(x: Any, n: Any) -> e.PrimExpr:
+def ldexp(x: Any, n: Any) -> PrimExpr:
     """``x * 2**n`` for an integer ``n``."""
     x = _as_float(x)
-    return e.Call(x.dtype, "ldexp", (x, cast(dt.vector("int32", dt.lanes(x.dtype)), n)))
+    return Call(x.dtype, "ldexp", (x, cast(dt.vector("int32", dt.lanes(x.dtype)), n)))
 
 
-def power(x: Any, y: Any) -> e.PrimExpr:
+def power(x: Any, y: Any) -> PrimExpr:
     """``x`` to the power of ``y``; NaN for a negative ``x`` unless ``y`` is an integer."""
-    exponent = y.value if isinstance(y, (e.FloatImm, e.IntImm)) else y
+    exponent = y.value if isinstance(y, (FloatImm, IntImm)) else y
     if isinstance(exponent, (int, float)) and not isinstance(x, (int, float)):
         base = _as_float(x)
         if exponent == 1:
@@ -123,7 +123,7 @@ def power(x: Any, y: Any) -> e.PrimExpr:
     return call("pow", x, y)
 
 
-def abs(x: Any) -> e.PrimExpr:
+def abs(x: Any) -> PrimExpr:
     """Absolute value; that of the smallest integer wraps."""
     x = convert(x)
     if dt.is_float(x.dtype):
@@ -133,63 +133,63 @@ def abs(x: Any) -> e.PrimExpr:
     return maximum(x, negate(x))
 
 
-def isnan(x: Any) -> e.PrimExpr:
+def isnan(x: Any) -> PrimExpr:
     """True where ``x`` is not a number; false for integers."""
     x = convert(x)
-    return compare(e.NE, x, x) if dt.is_float(x.dtype) else _all_lanes(False, x)
+    return compare(NE, x, x) if dt.is_float(x.dtype) else _all_lanes(False, x)
 
 
-def isinf(x: Any) -> e.PrimExpr:
+def isinf(x: Any) -> PrimExpr:
     """True where ``x`` is infinite; false for integers."""
     x = convert(x)
     if not dt.is_float(x.dtype):
         return _all_lanes(False, x)
-    return compare(e.EQ, abs(x), const(math.inf, x.dtype))
+    return compare(EQ, abs(x), const(math.inf, x.dtype))
 
 
-def logaddexp(x: Any, y: Any) -> e.PrimExpr:
+def logaddexp(x: Any, y: Any) -> PrimExpr:
     """``log(exp(x) + exp(y))``, which does not overflow."""
     kind = common_float(x, y)
     x, y = cast(kind, x), cast(kind, y)
     small, large = minimum(x, y), maximum(x, y)
     rest = log1p(exp(subtract(small, large)))  # NaN for two infinities of one sign
-    same = compare(e.EQ, small, large)
+    same = compare(EQ, small, large)
     return add(large, select(same, const(math.log(2), kind), rest))
 
 
-def isfinite(x: Any) -> e.PrimExpr:
+def isfinite(x: Any) -> PrimExpr:
     """True where ``x`` is neither infinite nor NaN; true for integers."""
     x = convert(x)
     if not dt.is_float(x.dtype):
         return _all_lanes(True, x)
-    return compare(e.LT, abs(x), const(math.inf, x.dtype))
+    return compare(LT, abs(x), const(math.inf, x.dtype))
 
 
-def _all_lanes(value: bool, x: e.PrimExpr) -> e.PrimExpr:
+def _all_lanes(value: bool, x: PrimExpr) -> PrimExpr:
     return const(value, dt.vector("bool", dt.lanes(x.dtype)))
 
 
-def popcount(x: Any) -> e.PrimExpr:
+def popcount(x: Any) -> PrimExpr:
     """How many bits of an integer are 1, in its type.
 
     Raises:
         ArgumentError: ``x`` is no integer.
     """
     x = _integer("popcount", x)
-    return e.Call(x.dtype, "popcount", (x,))
+    return Call(x.dtype, "popcount", (x,))
 
 
-def clz(x: Any) -> e.PrimExpr:
+def clz(x: Any) -> PrimExpr:
     """How many leading bits of an integer are 0, as int32; all its bits for zero.
 
     Raises:
         ArgumentError: ``x`` is no integer.
     """
     x = _integer("clz", x)
-    return e.Call(dt.vector("int32", dt.lanes(x.dtype)), "clz", (x,))
+    return Call(dt.vector("int32", dt.lanes(x.dtype)), "clz", (x,))
 
 
-def _integer(op: str, x: Any) -> e.PrimExpr:
+def _integer(op: str, x: Any) -> PrimExpr:
     x = convert(x)
     if not dt.is_int(x.dtype):
         raise ArgumentError(f"{op} of {x.dtype}", "it counts the bits of integers", "cast")

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import EQ, GE, GT, LE, LT, NE, CmpOp, PrimExpr
 from whet.compiler.tir.node import ExprOp
 from whet.compiler.tir.ops import bits, ops
 
 
-def _cast(value: Any, dtype: str) -> e.PrimExpr:
+def _cast(value: Any, dtype: str) -> PrimExpr:
     """The value converted to ``dtype``."""
     return ops.cast(dtype, value)
 
 
-def _compare(node: type[e.CmpOp]) -> Callable[[Any, Any], e.PrimExpr]:
+def _compare(node: type[CmpOp]) -> Callable[[Any, Any], PrimExpr]:
     return lambda a, b: ops.compare(node, a, b)
 
 
-def _swapped(function: Callable[[Any, Any], e.PrimExpr]) -> Callable[[Any, Any], e.PrimExpr]:
+def _swapped(function: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr]:
     return lambda a, b: function(b, a)
 
 
-def _equality(node: type[e.CmpOp]) -> Callable[[Any, Any], Any]:
+def _equality(node: type[CmpOp]) -> Callable[[Any, Any], Any]:
     """A comparison that leaves what is no operand to the other side."""
 
     def run(a: Any, b: Any) -> Any:
@@ -35,7 +35,7 @@ def _equality(node: type[e.CmpOp]) -> Callable[[Any, Any], Any]:
 
 
 #: operators that have a reflected form, too
-_BINARY: dict[str, Callable[[Any, Any], e.PrimExpr]] = {
+_BINARY: dict[str, Callable[[Any, Any], PrimExpr]] = {
     "add": ops.add,
     "sub": ops.subtract,
     "mul": ops.multiply,
@@ -51,16 +51,16 @@ _BINARY: dict[str, Callable[[Any, Any], e.PrimExpr]] = {
 _METHODS: dict[str, Callable[..., Any]] = {
     **{f"__{name}__": function for name, function in _BINARY.items()},
     **{f"__r{name}__": _swapped(function) for name, function in _BINARY.items()},
-    "__lt__": _compare(e.LT),
-    "__le__": _compare(e.LE),
-    "__gt__": _compare(e.GT),
-    "__ge__": _compare(e.GE),
-    "__eq__": _equality(e.EQ),
-    "__ne__": _equality(e.NE),
+    "__lt__": _compare(LT),
+    "__le__": _compare(LE),
+    "__gt__": _compare(GT),
+    "__ge__": _compare(GE),
+    "__eq__": _equality(EQ),
+    "__ne__": _equality(NE),
     "__neg__": ops.negate,
     "__invert__": ops.bitwise_not,
     "astype": _cast,
-    "equal": _compare(e.EQ),
+    "equal": _compare(EQ),
 }
 for _name, _function in _METHODS.items():
     setattr(ExprOp, _name, _function)

@@ -9,7 +9,7 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import COMM_REDUCE, CommReducer, IterVar, PrimExpr, Reduce, Var
 from whet.compiler.tir.ops import ops
 
 __all__ = [
@@ -69,7 +69,7 @@ class Reducer:
         condition = self._condition(where)
         begin = self._begin(sources, init, many)
         out = tuple(
-            e.Reduce(combiner, sources, axes, condition, k, x.dtype, begin)
+            Reduce(combiner, sources, axes, condition, k, x.dtype, begin)
             for k, x in enumerate(sources)
         )
         return out if many and len(out) > 1 else out[0]
@@ -77,13 +77,13 @@ class Reducer:
     def _combined(self, first: Any, others: Sequence[Any]) -> Any:
         out = first if isinstance(first, (tuple, list)) else ops.convert(first)
         for other in others:
-            if isinstance(other, e.IterVar):
+            if isinstance(other, IterVar):
                 raise ArgumentError(
                     f"{self.__name__}(expr, ..., {other.name})",
                     f"{other.name} is an axis among expressions",
                     f"te.{self.__name__}(expr, axis=[...]) reduces over several axes",
                 )
-            if not isinstance(out, e.PrimExpr) and (
+            if not isinstance(out, PrimExpr) and (
                 not isinstance(other, (tuple, list)) or len(other) != len(out)
             ):
                 raise ArgumentError(
@@ -115,10 +115,10 @@ class Reducer:
                 way_out,
             ) from error
 
-    def _axes(self, axis: Any) -> tuple[e.IterVar, ...]:
+    def _axes(self, axis: Any) -> tuple[IterVar, ...]:
         axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
         for a in axes:
-            if not isinstance(a, e.IterVar) or a.iter_type != e.COMM_REDUCE:
+            if not isinstance(a, IterVar) or a.iter_type != COMM_REDUCE:
                 raise ArgumentError(
                     f"{self.__name__}(expr, axis={a!r})",
                     "it is not a reduction axis",
@@ -139,7 +139,7 @@ class Reducer:
                 )
         return axes
 
-    def _source(self, x: Any) -> e.PrimExpr:
+    def _source(self, x: Any) -> PrimExpr:
         source = ops.convert(x)
         if source.dtype == "handle":
             raise ArgumentError(f"{self.__name__}({x!r})", "a string has no value to reduce")
@@ -151,14 +151,14 @@ class Reducer:
             )
         return source
 
-    def _combiner(self, sources: tuple[e.PrimExpr, ...], many: bool) -> e.CommReducer:
+    def _combiner(self, sources: tuple[PrimExpr, ...], many: bool) -> CommReducer:
         names = _parameter_names(self._combine)
         kinds = [x.dtype for x in sources]
 
-        def fresh(name: str) -> tuple[e.Var, ...]:
+        def fresh(name: str) -> tuple[Var, ...]:
             if not many:
-                return (e.Var(name, kinds[0]),)
-            return tuple(e.Var(f"{name}_{k}", kind) for k, kind in enumerate(kinds))
+                return (Var(name, kinds[0]),)
+            return tuple(Var(f"{name}_{k}", kind) for k, kind in enumerate(kinds))
 
         lhs, rhs = fresh(names[0]), fresh(names[1])
         result = self._call(lhs, rhs) if many else self._call(lhs[0], rhs[0])
@@ -168,7 +168,7 @@ class Reducer:
             "identity",
             f"fidentity takes one data type for each value, here {', '.join(kinds)}",
         )
-        return e.CommReducer(
+        return CommReducer(
             lhs,
             rhs,
             self._parts(result, kinds, "combination"),
@@ -176,7 +176,7 @@ class Reducer:
             self.__name__,
         )
 
-    def _parts(self, values: Any, kinds: list[str], what: str) -> tuple[e.PrimExpr, ...]:
+    def _parts(self, values: Any, kinds: list[str], what: str) -> tuple[PrimExpr, ...]:
         """A value for each component, of its type."""
         given = tuple(values) if isinstance(values, (tuple, list)) else (values,)
         if len(given) != len(kinds):
@@ -187,7 +187,7 @@ class Reducer:
             )
         return tuple(ops.cast(kind, x) for kind, x in zip(kinds, given))
 
-    def _condition(self, where: Any) -> e.PrimExpr:
+    def _condition(self, where: Any) -> PrimExpr:
         if where is None:
             return ops.const(True)
         condition = ops.convert(where)
@@ -199,9 +199,7 @@ class Reducer:
             )
         return condition
 
-    def _begin(
-        self, sources: tuple[e.PrimExpr, ...], init: Any, many: bool
-    ) -> tuple[e.PrimExpr, ...]:
+    def _begin(self, sources: tuple[PrimExpr, ...], init: Any, many: bool) -> tuple[PrimExpr, ...]:
         if init is None:
             return ()
         given = tuple(init) if isinstance(init, (tuple, list)) else (init,)
@@ -269,28 +267,28 @@ def _parameter_names(function: Callable[..., Any]) -> list[str]:
 
 def _all_axes(x: Any) -> bool:
     if isinstance(x, (tuple, list)):
-        return bool(x) and all(isinstance(a, e.IterVar) for a in x)
-    return isinstance(x, e.IterVar)
+        return bool(x) and all(isinstance(a, IterVar) for a in x)
+    return isinstance(x, IterVar)
 
 
-def _greatest(dtype: str) -> e.PrimExpr:
+def _greatest(dtype: str) -> PrimExpr:
     # infinity, not the greatest finite number as in TVM: the result equals numpy's for all inputs
     return ops.const(math.inf, dtype) if dt.is_float(dtype) else ops.max_value(dtype)
 
 
-def _least(dtype: str) -> e.PrimExpr:
+def _least(dtype: str) -> PrimExpr:
     return ops.const(-math.inf, dtype) if dt.is_float(dtype) else ops.min_value(dtype)
 
 
-def _add(x: Any, y: Any) -> e.PrimExpr:
+def _add(x: Any, y: Any) -> PrimExpr:
     return ops.add(x, y)
 
 
-def _min(x: Any, y: Any) -> e.PrimExpr:
+def _min(x: Any, y: Any) -> PrimExpr:
     return ops.minimum(x, y)
 
 
-def _max(x: Any, y: Any) -> e.PrimExpr:
+def _max(x: Any, y: Any) -> PrimExpr:
     return ops.maximum(x, y)
 
 

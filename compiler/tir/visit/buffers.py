@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, BufferView, PrimExpr, Ramp, Var
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import Allocate, AllocateConst, AttrStmt, BufferStore, DeclBuffer, Stmt
 from whet.compiler.tir.visit.rewrite import Node, Rewriter, changed, substitute, variables
 
-Index = Callable[[Buffer, tuple[e.PrimExpr, ...]], tuple[e.PrimExpr, ...]]
+Index = Callable[[Buffer, tuple[PrimExpr, ...]], tuple[PrimExpr, ...]]
 
 
 class BufferRewriter(Rewriter):
@@ -33,13 +33,13 @@ class BufferRewriter(Rewriter):
         once: bool = False,
     ) -> None:
         own: dict[type, Callable[[Any], Node]] = {
-            e.BufferLoad: self._access,
-            e.BufferView: self._view,
-            s.BufferStore: self._access,
-            s.Allocate: self._holder,
-            s.DeclBuffer: self._holder,
-            s.AllocateConst: self._holder,
-            s.AttrStmt: self._attribute,
+            BufferLoad: self._access,
+            BufferView: self._view,
+            BufferStore: self._access,
+            Allocate: self._holder,
+            DeclBuffer: self._holder,
+            AllocateConst: self._holder,
+            AttrStmt: self._attribute,
         }
         super().__init__({**own, **(rules or {})}, once)
         self.buffer = buffer
@@ -52,33 +52,33 @@ class BufferRewriter(Rewriter):
             return n
         return changed(n, buffer=new, indices=self.index(n.buffer, n.indices))
 
-    def _view(self, n: e.BufferView) -> e.BufferView:
+    def _view(self, n: BufferView) -> BufferView:
         n = self.children(n)
         new = self.buffer(n.buffer)
         if new is n.buffer:
             return n
         (offset,) = self.index(n.buffer, (n.offset,))
-        return e.BufferView(new, n.shape, n.strides, offset, n.dtype)
+        return BufferView(new, n.shape, n.strides, offset, n.dtype)
 
-    def _holder(self, n: Any) -> s.Stmt:
+    def _holder(self, n: Any) -> Stmt:
         n = self.children(n)
         return changed(n, buffer=self.buffer(n.buffer))
 
-    def _attribute(self, n: s.AttrStmt) -> s.AttrStmt:
+    def _attribute(self, n: AttrStmt) -> AttrStmt:
         n = self.children(n)
         return changed(n, node=self.buffer(n.node)) if isinstance(n.node, Buffer) else n
 
 
-def _same(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+def _same(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
     return indices
 
 
-def at_base(index: e.PrimExpr, change: Callable[[e.PrimExpr], e.PrimExpr]) -> e.PrimExpr:
+def at_base(index: PrimExpr, change: Callable[[PrimExpr], PrimExpr]) -> PrimExpr:
     """An index changed: of the lanes of a ramp its base."""
-    return changed(index, base=change(index.base)) if isinstance(index, e.Ramp) else change(index)
+    return changed(index, base=change(index.base)) if isinstance(index, Ramp) else change(index)
 
 
-def with_sizes(b: Buffer, values: Mapping[e.Var, e.PrimExpr]) -> Buffer:
+def with_sizes(b: Buffer, values: Mapping[Var, PrimExpr]) -> Buffer:
     """A buffer with variables of its shape and strides replaced; itself where there are none."""
     shape, strides = (tuple(substitute(d, values) for d in sizes) for sizes in (b.shape, b.strides))
     return changed(b, shape=shape, strides=strides)
@@ -90,14 +90,14 @@ def replace_buffers(node: Node, buffers: Mapping[Buffer, Buffer]) -> Node:
         return node
     data = {b.data: c.data for b, c in buffers.items()}
     rewrite = BufferRewriter(
-        lambda b: buffers.get(b, b), rules={e.Var: lambda v: data.get(v, v)}, once=True
+        lambda b: buffers.get(b, b), rules={Var: lambda v: data.get(v, v)}, once=True
     )
     return rewrite(node)
 
 
-def scalars_of(func: PrimFunc) -> list[e.Var]:
+def scalars_of(func: PrimFunc) -> list[Var]:
     """The scalar parameters of a function and the sizes of its arrays."""
-    found: dict[e.Var, None] = {}
+    found: dict[Var, None] = {}
     for p in func.params:
         sizes = (*p.shape, *p.strides) if isinstance(p, Buffer) else (p,)
         found.update(dict.fromkeys(v for d in sizes for v in variables(d)))

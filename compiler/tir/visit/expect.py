@@ -9,15 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import IterVar, PrimExpr
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.rewrite import TABLE
 
 #: every class of statements and expressions
 NODES: tuple[type, ...] = tuple(TABLE)
-EXPRESSIONS = tuple(kind for kind in TABLE if issubclass(kind, e.PrimExpr))
-STATEMENTS = tuple(kind for kind in TABLE if not issubclass(kind, e.PrimExpr))
+EXPRESSIONS = tuple(kind for kind in TABLE if issubclass(kind, PrimExpr))
+STATEMENTS = tuple(kind for kind in TABLE if not issubclass(kind, PrimExpr))
 FUNCTION: tuple[type, ...] = (PrimFunc,)
 FUNCTIONS: tuple[type, ...] = (PrimFunc, IRModule)
 
@@ -65,7 +65,7 @@ def _way_out(obj: Any, wanted: str, types: tuple[type, ...]) -> str:
     hint = ""
     if isinstance(obj, PrimFunc) and types == NODES:
         hint = "; func.body is one"
-    elif isinstance(obj, e.IterVar):
+    elif isinstance(obj, IterVar):
         hint = "; axis.var is the variable of an axis"
     elif isinstance(obj, IRModule) and PrimFunc in types:
         hint = '; mod["main"] is a function of a module'

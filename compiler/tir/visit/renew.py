@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import Let, SizeVar, Var
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import Allocate, AllocateConst, AttrStmt, DeclBuffer, For, LetStmt, Stmt
 from whet.compiler.tir.visit.buffers import BufferRewriter
 from whet.compiler.tir.visit.rewrite import LEAVES, Node, changed
 
@@ -26,11 +26,11 @@ class _New:
 
     __slots__ = ("_fresh", "_old", "_outer")
 
-    def __init__(self, fresh: dict[e.Var, e.Var], old: e.Var) -> None:
+    def __init__(self, fresh: dict[Var, Var], old: Var) -> None:
         self._fresh, self._old = fresh, old
         self._outer = fresh.get(old)
 
-    def __enter__(self) -> e.Var:
+    def __enter__(self) -> Var:
         old = self._old
         var = self._fresh[old] = type(old)(old.name, old.dtype)
         return var
@@ -47,27 +47,27 @@ class _Renewer(BufferRewriter):
         super().__init__(
             lambda b: self.buffers.get(b, b),
             rules={
-                e.Var: self._var,
-                e.SizeVar: self._var,
-                e.Let: self._define,
-                s.For: self._define,
-                s.LetStmt: self._define,
-                s.Allocate: self._allocate,
-                s.AllocateConst: self._constant,
-                s.DeclBuffer: self._declare,
-                s.AttrStmt: self._about,
+                Var: self._var,
+                SizeVar: self._var,
+                Let: self._define,
+                For: self._define,
+                LetStmt: self._define,
+                Allocate: self._allocate,
+                AllocateConst: self._constant,
+                DeclBuffer: self._declare,
+                AttrStmt: self._about,
             },
         )
-        self.fresh: dict[e.Var, e.Var] = {}
+        self.fresh: dict[Var, Var] = {}
         self.buffers: dict[Buffer, Buffer] = {}
 
-    def _var(self, v: e.Var) -> e.Var:
+    def _var(self, v: Var) -> Var:
         return self.fresh.get(v, v)
 
-    def _new(self, v: e.Var) -> _New:
+    def _new(self, v: Var) -> _New:
         return _New(self.fresh, v)
 
-    def _copy(self, b: Buffer, data: e.Var) -> Buffer:
+    def _copy(self, b: Buffer, data: Var) -> Buffer:
         shape, strides = tuple(map(self, b.shape)), tuple(map(self, b.strides))
         self.buffers[b] = replace(b, shape=shape, strides=strides, data=data)
         return self.buffers[b]
@@ -81,29 +81,29 @@ class _Renewer(BufferRewriter):
         out.var = var  # of a node that nobody else has yet
         return out
 
-    def _allocate(self, n: s.Allocate) -> s.Allocate:
+    def _allocate(self, n: Allocate) -> Allocate:
         held = self.buffers.get(n.buffer)
         with self._new(n.buffer.data) as data:
-            out = s.Allocate(self._copy(n.buffer, data), self(n.body))
+            out = Allocate(self._copy(n.buffer, data), self(n.body))
         if held is not None:
             self.buffers[n.buffer] = held
         return out
 
-    def _constant(self, n: s.AllocateConst) -> s.AllocateConst:
-        data = self.fresh[n.buffer.data] = e.Var(n.buffer.data.name, n.buffer.data.dtype)
-        return s.AllocateConst(self._copy(n.buffer, data), n.data, self(n.body))
+    def _constant(self, n: AllocateConst) -> AllocateConst:
+        data = self.fresh[n.buffer.data] = Var(n.buffer.data.name, n.buffer.data.dtype)
+        return AllocateConst(self._copy(n.buffer, data), n.data, self(n.body))
 
-    def _declare(self, n: s.DeclBuffer) -> s.DeclBuffer:
-        return s.DeclBuffer(self._copy(n.buffer, self._var(n.buffer.data)), self(n.body))
+    def _declare(self, n: DeclBuffer) -> DeclBuffer:
+        return DeclBuffer(self._copy(n.buffer, self._var(n.buffer.data)), self(n.body))
 
-    def _about(self, n: s.AttrStmt) -> s.AttrStmt:
-        if not isinstance(n.node, e.Var):
+    def _about(self, n: AttrStmt) -> AttrStmt:
+        if not isinstance(n.node, Var):
             return self._attribute(n)
         if n.key != "thread_extent":
             return changed(self.children(n), node=self._var(n.node))
         value = self(n.value)
         with self._new(n.node) as var:
-            return s.AttrStmt(var, n.key, value, self(n.body))
+            return AttrStmt(var, n.key, value, self(n.body))
 
 
 def defined_once(func: PrimFunc) -> PrimFunc:
@@ -115,13 +115,13 @@ def defined_once(func: PrimFunc) -> PrimFunc:
 
 
 def _defines_twice(func: PrimFunc) -> bool:
-    defined: set[e.Var] = {p.data if isinstance(p, Buffer) else p for p in func.params}
+    defined: set[Var] = {p.data if isinstance(p, Buffer) else p for p in func.params}
     seen: set[int] = set()  # expressions may share parts
     stack: list[Node] = [func.body]
     while stack:
         n = stack.pop()
         kind = type(n)
-        if kind in LEAVES or (id(n) in seen and not isinstance(n, s.Stmt)):
+        if kind in LEAVES or (id(n) in seen and not isinstance(n, Stmt)):
             continue
         seen.add(id(n))
         var = defined_by(n)
@@ -133,9 +133,9 @@ def _defines_twice(func: PrimFunc) -> bool:
     return False
 
 
-def defined_by(n: Node) -> e.Var | None:
+def defined_by(n: Node) -> Var | None:
     """The variable that a loop, a ``let`` or an allocation defines."""
     kind = type(n)
-    if kind in (s.For, s.LetStmt, e.Let):
+    if kind in (For, LetStmt, Let):
         return n.var
-    return n.buffer.data if kind in (s.Allocate, s.AllocateConst) else None
+    return n.buffer.data if kind in (Allocate, AllocateConst) else None

@@ -14,8 +14,44 @@ from itertools import islice
 from operator import attrgetter, is_
 from typing import Any
 
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import (
+    BINARY,
+    And,
+    Broadcast,
+    BufferLoad,
+    BufferView,
+    Call,
+    Cast,
+    FloatImm,
+    IntImm,
+    Let,
+    Not,
+    PrimExpr,
+    ProducerLoad,
+    Ramp,
+    Reduce,
+    Select,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Var,
+)
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+    seq,
+)
 
 Node = Any
 
@@ -53,57 +89,57 @@ def _fields(*names: str) -> Row:
     return parts, with_parts
 
 
-def _make_load(n: e.BufferLoad, p: tuple[Node, ...]) -> Node:
+def _make_load(n: BufferLoad, p: tuple[Node, ...]) -> Node:
     count = len(n.indices)
-    return e.BufferLoad(n.buffer, p[:count], n.dtype, p[count] if n.mask is not None else None)
+    return BufferLoad(n.buffer, p[:count], n.dtype, p[count] if n.mask is not None else None)
 
 
-def _make_store(n: s.BufferStore, p: tuple[Node, ...]) -> Node:
+def _make_store(n: BufferStore, p: tuple[Node, ...]) -> Node:
     count = len(n.indices) + 1
-    return s.BufferStore(n.buffer, p[0], p[1:count], p[count] if n.mask is not None else None)
+    return BufferStore(n.buffer, p[0], p[1:count], p[count] if n.mask is not None else None)
 
 
 #: node class -> (its children, the same node with other children); by hand where there are many
 TABLE: dict[type, Row] = {
-    **dict.fromkeys((e.Var, e.SizeVar, e.IntImm, e.FloatImm, e.StringImm), _fields()),
-    **dict.fromkeys(e.BINARY, (attrgetter("a", "b"), lambda n, p: type(n)(p[0], p[1], n.dtype))),
-    e.Cast: _fields("value"),
-    e.Not: _fields("a"),
-    e.Select: _fields("condition", "true_value", "false_value"),
-    e.BufferLoad: (lambda n: n.indices if n.mask is None else (*n.indices, n.mask), _make_load),
-    e.ProducerLoad: _fields("indices"),
-    e.Ramp: _fields("base"),
-    e.Broadcast: _fields("value"),
-    e.Shuffle: _fields("vectors"),
-    e.Let: _fields("value", "body"),
-    e.BufferView: _fields("shape", "strides", "offset"),
-    e.Call: (attrgetter("args"), lambda n, p: e.Call(n.dtype, n.op, p)),
-    e.Reduce: _fields("source", "condition", "init"),
-    s.For: (
+    **dict.fromkeys((Var, SizeVar, IntImm, FloatImm, StringImm), _fields()),
+    **dict.fromkeys(BINARY, (attrgetter("a", "b"), lambda n, p: type(n)(p[0], p[1], n.dtype))),
+    Cast: _fields("value"),
+    Not: _fields("a"),
+    Select: _fields("condition", "true_value", "false_value"),
+    BufferLoad: (lambda n: n.indices if n.mask is None else (*n.indices, n.mask), _make_load),
+    ProducerLoad: _fields("indices"),
+    Ramp: _fields("base"),
+    Broadcast: _fields("value"),
+    Shuffle: _fields("vectors"),
+    Let: _fields("value", "body"),
+    BufferView: _fields("shape", "strides", "offset"),
+    Call: (attrgetter("args"), lambda n, p: Call(n.dtype, n.op, p)),
+    Reduce: _fields("source", "condition", "init"),
+    For: (
         attrgetter("min", "extent", "body"),
-        lambda n, p: s.For(n.var, p[0], p[1], n.kind, p[2], n.annotations, n.thread),
+        lambda n, p: For(n.var, p[0], p[1], n.kind, p[2], n.annotations, n.thread),
     ),
-    s.BufferStore: (
+    BufferStore: (
         lambda n: (n.value, *n.indices) if n.mask is None else (n.value, *n.indices, n.mask),
         _make_store,
     ),
-    s.SeqStmt: (attrgetter("seq"), lambda n, p: s.seq(*p)),
-    s.IfThenElse: _fields("condition", "then_case", "else_case"),
-    s.Allocate: (lambda n: (n.body,), lambda n, p: s.Allocate(n.buffer, p[0])),
-    s.AllocateConst: _fields("body"),
-    s.DeclBuffer: _fields("body"),
-    s.LetStmt: _fields("value", "body"),
-    s.AssertStmt: _fields("condition", "body", "values"),
-    s.While: _fields("condition", "body"),
-    s.AttrStmt: _fields("value", "body"),
-    s.Evaluate: _fields("value"),
+    SeqStmt: (attrgetter("seq"), lambda n, p: seq(*p)),
+    IfThenElse: _fields("condition", "then_case", "else_case"),
+    Allocate: (lambda n: (n.body,), lambda n, p: Allocate(n.buffer, p[0])),
+    AllocateConst: _fields("body"),
+    DeclBuffer: _fields("body"),
+    LetStmt: _fields("value", "body"),
+    AssertStmt: _fields("condition", "body", "values"),
+    While: _fields("condition", "body"),
+    AttrStmt: _fields("value", "body"),
+    Evaluate: _fields("value"),
 }
 for _kind, (_parts, _with_parts) in TABLE.items():
     _kind.parts, _kind.with_parts = property(_parts), _with_parts  # type: ignore[attr-defined]
 
 
 #: classes without children
-LEAVES = frozenset((e.Var, e.SizeVar, e.IntImm, e.FloatImm, e.StringImm))
+LEAVES = frozenset((Var, SizeVar, IntImm, FloatImm, StringImm))
 _KEEP_LEAVES: dict[type, None] = dict.fromkeys(LEAVES)
 
 
@@ -176,12 +212,12 @@ def changed(node: Node, /, **fields: Any) -> Node:
     return node
 
 
-def statements_of(node: Node) -> list[s.Stmt]:
+def statements_of(node: Node) -> list[Stmt]:
     """The children of a node that are statements."""
     kind = type(node)
-    if kind is s.BufferStore or kind is s.Evaluate:
+    if kind is BufferStore or kind is Evaluate:
         return []
-    return [p for p in node.parts if isinstance(p, s.Stmt)]
+    return [p for p in node.parts if isinstance(p, Stmt)]
 
 
 def nodes_of(node: Node, *kinds: type) -> list[Any]:
@@ -213,9 +249,9 @@ def _rows_of(kinds: tuple[type, ...]) -> frozenset[type]:
     return frozenset(kind for kind in TABLE if issubclass(kind, kinds))
 
 
-def conjuncts(condition: e.PrimExpr) -> list[e.PrimExpr]:
+def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     """The conditions that a condition is all of."""
-    if isinstance(condition, e.And):
+    if isinstance(condition, And):
         return [*conjuncts(condition.a), *conjuncts(condition.b)]
     return [condition]
 
@@ -253,7 +289,7 @@ def nodes(roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]] | None = N
     return out
 
 
-def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
+def substitute(node: Node, values: Mapping[Var, PrimExpr]) -> Node:
     """The tree with variables replaced by values."""
     if not values:
         return node
@@ -261,7 +297,7 @@ def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
 
     def walk(n: Node) -> Node:
         kind = type(n)
-        if kind is e.Var or kind is e.SizeVar:
+        if kind is Var or kind is SizeVar:
             return values.get(n, n)
         if kind in LEAVES:
             return n
@@ -275,15 +311,15 @@ def substitute(node: Node, values: Mapping[e.Var, e.PrimExpr]) -> Node:
     return walk(node)
 
 
-def variables(node: Node) -> set[e.Var]:
+def variables(node: Node) -> set[Var]:
     """All variables that occur in a tree."""
-    found: set[e.Var] = set()
+    found: set[Var] = set()
     seen: set[int] = set()
     stack = [node]
     while stack:
         n = stack.pop()
         kind = type(n)
-        if kind is e.Var or kind is e.SizeVar:
+        if kind is Var or kind is SizeVar:
             found.add(n)
         elif kind not in LEAVES and id(n) not in seen:
             seen.add(id(n))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.tir import expr as e
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import IntImm, PrimExpr, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.buffers import replace_buffers, scalars_of, with_sizes
@@ -25,14 +25,14 @@ def specialize(func: PrimFunc, param_map: Mapping[Any, Any]) -> PrimFunc:
     Raises:
         ArgumentError: for what is no parameter, or a buffer that does not fit.
     """
-    values: dict[e.Var, e.PrimExpr] = {}
+    values: dict[Var, PrimExpr] = {}
     given: dict[Buffer, Buffer] = {}
     for key, value in param_map.items():
         buffer = _buffer_of(func, key)
         if buffer is not None:
             _take_shape(buffer, value, values)
             given[buffer] = value
-        elif isinstance(key, e.Var) and key in scalars_of(func):
+        elif isinstance(key, Var) and key in scalars_of(func):
             values[key] = ops.cast(key.dtype, value)
         else:
             raise ArgumentError(
@@ -58,7 +58,7 @@ def _buffer_of(func: PrimFunc, key: object) -> Buffer | None:
     return None
 
 
-def _take_shape(old: Buffer, new: Any, values: dict[e.Var, e.PrimExpr]) -> None:
+def _take_shape(old: Buffer, new: Any, values: dict[Var, PrimExpr]) -> None:
     """Take the values of sizes in a buffer's shape from another buffer's shape."""
     asked = f"specialize({{{old.name}: {new!r}}})"
     if not isinstance(new, Buffer):
@@ -70,9 +70,9 @@ def _take_shape(old: Buffer, new: Any, values: dict[e.Var, e.PrimExpr]) -> None:
             f"the buffer {new.ndim} of {new.dtype}",
         )
     for d, (a, b) in enumerate(zip(old.shape, new.shape)):
-        if isinstance(a, e.Var):
+        if isinstance(a, Var):
             values[a] = b
-        elif isinstance(a, e.IntImm) and isinstance(b, e.IntImm) and a.value != b.value:
+        elif isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
             raise ArgumentError(asked, f"dimension {d} is {a.value}, the buffer's is {b.value}")
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import IterVar, PrimExpr, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import Stmt
 from whet.compiler.tir.visit import rewrite
 from whet.compiler.tir.visit.buffers import replace_buffers, scalars_of, with_sizes
 from whet.compiler.tir.visit.expect import FUNCTION, NODES, STATEMENTS, expect, expect_function
@@ -50,8 +50,8 @@ def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     expect(vmap, (Mapping,), "substitute(vmap)")
     values = {}
     for v, value in vmap.items():
-        expect(v, (e.Var, e.IterVar), "substitute(vmap), a key")
-        var = v.var if isinstance(v, e.IterVar) else v
+        expect(v, (Var, IterVar), "substitute(vmap), a key")
+        var = v.var if isinstance(v, IterVar) else v
         number = ops.is_number(value)
         values[var] = ops.const(value, var.dtype) if number else ops.convert(value)
     return rewrite.substitute(node, values)
@@ -76,11 +76,11 @@ def _down(node: Any, fvisit: Callable[[Any], bool | None]) -> None:
 
 
 def ir_transform(
-    stmt: s.Stmt,
+    stmt: Stmt,
     preorder: Callable[[Any], Any] | None,
     postorder: Callable[[Any], Any] | None,
     only_enable: Sequence[str] | None = None,
-) -> s.Stmt:
+) -> Stmt:
     """A tree with nodes replaced.
 
     Args:
@@ -141,13 +141,13 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
         ArgumentError: for anything but a PrimFunc.
     """
     expect(func, FUNCTION, "renew_defs(func)")
-    values: dict[e.Var, e.PrimExpr] = {}
+    values: dict[Var, PrimExpr] = {}
     for v in (*scalars_of(func), *func.attrs.get("symbols", ())):
         values[v] = type(v)(v.name, v.dtype)
     buffers: dict[Buffer, Buffer] = {}
     for p in func.params:
         if isinstance(p, Buffer):
-            buffers[p] = replace(with_sizes(p, values), data=e.Var(p.data.name, "handle"))
+            buffers[p] = replace(with_sizes(p, values), data=Var(p.data.name, "handle"))
     body = replace_buffers(rewrite.substitute(renewed(func.body), values), buffers)
     params: list[Any] = [buffers[p] if isinstance(p, Buffer) else values[p] for p in func.params]
     attrs = dict(func.attrs)

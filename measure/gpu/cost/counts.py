@@ -16,9 +16,19 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.dot_product import with_dot_products
 from whet.compiler.passes.gpu.thread_sync import is_barrier
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import BufferLoad, PrimExpr, Ramp
 from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import (
+    UNROLLED,
+    VECTORIZED,
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+)
 from whet.compiler.tir.visit.rewrite import statements_of
 from whet.measure.device.specs import GpuSpec
 from whet.measure.gpu.cost import warps as w
@@ -81,7 +91,7 @@ class _Walk(TripCounts):
         t = self.total
         t.instructions += PROLOGUE * self.all_warps
         shared = self.func.attrs.get("shared_bytes", t.shared_bytes)
-        shared = self.warps.value(shared) if isinstance(shared, e.PrimExpr) else shared
+        shared = self.warps.value(shared) if isinstance(shared, PrimExpr) else shared
         registers = registers or min(255, OWN_REGISTERS + int(t.local_bytes // 4))
         resident = resident_blocks(self.spec, self.threads, registers, shared)
         # blocks that run at a time on the whole device
@@ -123,7 +133,7 @@ class _Walk(TripCounts):
         for part in statements_of(n):
             self._visit(part, site)
 
-    def _attribute(self, n: s.AttrStmt, site: Site) -> None:
+    def _attribute(self, n: AttrStmt, site: Site) -> None:
         if n.key == "thread_extent":
             var = getattr(n.node, "var", n.node)
             tag = getattr(n.node, "thread_tag", var.name)
@@ -131,13 +141,13 @@ class _Walk(TripCounts):
             self.deps[var] = frozenset([tag])
         self._visit(n.body, site)
 
-    def _let(self, n: s.LetStmt, site: Site) -> None:
+    def _let(self, n: LetStmt, site: Site) -> None:
         self._value(n.value, site, ahead=True)
         self.warps.values[n.var] = self.warps.value(n.value)
         self.deps[n.var] = self._depends(n.value)
         self._visit(n.body, site)
 
-    def _allocate(self, n: s.Allocate, site: Site) -> None:
+    def _allocate(self, n: Allocate, site: Site) -> None:
         buffer = n.buffer
         size = float(np.prod([int(self.warps.value(d)) for d in buffer.shape]))
         size *= dt.itemsize(buffer.dtype)
@@ -147,20 +157,20 @@ class _Walk(TripCounts):
             self.total.local_bytes += size
         self._visit(n.body, site)
 
-    def _loop(self, n: s.For, site: Site) -> None:
+    def _loop(self, n: For, site: Site) -> None:
         count = self.warps.value(n.extent)
         mean = np.mean(count)
         self.warps.values[n.var] = self.warps.step(self.warps.value(n.min), count)
         self.deps[n.var] = frozenset([n.var])
         stored, barrier = effects(n.body)
-        unrolled = n.kind in (s.UNROLLED, s.VECTORIZED) or (mean <= AUTO_UNROLLED and not barrier)
+        unrolled = n.kind in (UNROLLED, VECTORIZED) or (mean <= AUTO_UNROLLED and not barrier)
         if not unrolled:
             self.total.instructions += STEP * self._warps(site) * mean
             outermost = all(x.unrolled for x in site.loops)
             self.total.turns = max(self.total.turns, mean if outermost else 1.0)
         self._visit(n.body, site.inside(Loop(n.var, mean, unrolled, stored, barrier, n)))
 
-    def _branch(self, n: s.IfThenElse, site: Site) -> None:
+    def _branch(self, n: IfThenElse, site: Site) -> None:
         holds = w.full(self.warps.value(n.condition)).astype(bool)
         self.total.instructions += STEP * self._warps(site)
         self._count_integers(n.condition, site)
@@ -168,12 +178,12 @@ class _Walk(TripCounts):
         if n.else_case is not None:
             self._visit(n.else_case, site.where(~holds))
 
-    def _evaluate(self, n: s.Evaluate, site: Site) -> None:
+    def _evaluate(self, n: Evaluate, site: Site) -> None:
         if is_barrier(n):
             self.total.barriers += site.times.mean()
             self.total.instructions += self._warps(site)
 
-    def _store(self, n: s.BufferStore, site: Site) -> None:
+    def _store(self, n: BufferStore, site: Site) -> None:
         self._access(n, site, stores=True)
         ahead = not n.buffer.storage_scope.startswith(("global", "shared"))
         operations, loads = self._value(n.value, site, ahead)
@@ -189,7 +199,7 @@ class _Walk(TripCounts):
         independent = min(max(independent, 1.0), ARITHMETIC_CYCLES)
         self.total.chain += site.times.mean() * steps / independent
 
-    def _value(self, n: e.PrimExpr, site: Site, ahead: bool) -> tuple[float, list[e.BufferLoad]]:
+    def _value(self, n: PrimExpr, site: Site, ahead: bool) -> tuple[float, list[BufferLoad]]:
         """Count a value; returns a thread's operations of it, and its loads."""
         value = eliminate_common(n, self._decider(site.loops))
         nodes = []
@@ -230,7 +240,7 @@ class _Walk(TripCounts):
             lanes = merged
         active = np.broadcast_to(active, index.shape)
         per_warp = trips * active.any(axis=(1, 2))
-        ramp = isinstance(n.indices[0], e.Ramp) and n.indices[0].stride == 1
+        ramp = isinstance(n.indices[0], Ramp) and n.indices[0].stride == 1
         number = max(lanes * size / 16, 1.0) if merged > 1 or ramp else lanes
         self.total.instructions += number * per_warp.mean() * self.all_warps
         self._count_address(n, replace(site, active=active.any(axis=2, keepdims=True)))
@@ -325,11 +335,11 @@ class _Walk(TripCounts):
 
 
 _VISIT: dict[type, Callable[[_Walk, Any, Site], None]] = {
-    s.For: _Walk._loop,
-    s.IfThenElse: _Walk._branch,
-    s.BufferStore: _Walk._store,
-    s.Evaluate: _Walk._evaluate,
-    s.AttrStmt: _Walk._attribute,
-    s.LetStmt: _Walk._let,
-    s.Allocate: _Walk._allocate,
+    For: _Walk._loop,
+    IfThenElse: _Walk._branch,
+    BufferStore: _Walk._store,
+    Evaluate: _Walk._evaluate,
+    AttrStmt: _Walk._attribute,
+    LetStmt: _Walk._let,
+    Allocate: _Walk._allocate,
 }

@@ -17,12 +17,26 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.dot_product import PACK, word_of
 from whet.compiler.codegen.cuda.lanes import choice_of
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    Add,
+    BufferLoad,
+    BufferView,
+    Call,
+    FloatImm,
+    IntImm,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Shuffle,
+    StringImm,
+    Sub,
+    Var,
+)
 
-Decider = Callable[[e.PrimExpr], "np.ndarray | None"]
+Decider = Callable[[PrimExpr], "np.ndarray | None"]
 """The iterations of the unrolled loops in which a condition holds, (iterations,); None where they
 alone do not decide."""
-_SUMS = (e.Add, e.Sub)
+_SUMS = (Add, Sub)
 _ALWAYS = np.ones((), bool)
 
 
@@ -38,12 +52,12 @@ class Subexpressions:
         loads: loads and their shares; of indices, too.
     """
 
-    nodes: list[tuple[e.PrimExpr, float]] = field(default_factory=list)
-    integers: list[e.PrimExpr] = field(default_factory=list)
-    loads: list[tuple[e.BufferLoad, float]] = field(default_factory=list)
+    nodes: list[tuple[PrimExpr, float]] = field(default_factory=list)
+    integers: list[PrimExpr] = field(default_factory=list)
+    loads: list[tuple[BufferLoad, float]] = field(default_factory=list)
 
 
-def eliminate_common(root: e.PrimExpr, decide: Decider = lambda condition: None) -> Subexpressions:
+def eliminate_common(root: PrimExpr, decide: Decider = lambda condition: None) -> Subexpressions:
     """The distinct parts of a value.
 
     Args:
@@ -64,9 +78,9 @@ def eliminate_common(root: e.PrimExpr, decide: Decider = lambda condition: None)
             continue
         seen[key] = where if before is None else where | before
         share = 1.0 if new is _ALWAYS else float(new.mean())
-        if isinstance(n, e.BufferLoad):
+        if isinstance(n, BufferLoad):
             parts.loads.append((n, share))
-        if in_index or isinstance(n, e.BufferLoad):
+        if in_index or isinstance(n, BufferLoad):
             stack += [(x, new, True) for x in n.parts]
         elif _is_integer(n):
             parts.integers.append(n)
@@ -84,7 +98,7 @@ def _inside(
         holds = decide(choice[0])
         if holds is not None:
             return [(choice[1], where & holds, False), (choice[2], where & ~holds, False)]
-    if isinstance(n, e.Call) and n.op == PACK and word_of(n, Analyzer()) is not None:
+    if isinstance(n, Call) and n.op == PACK and word_of(n, Analyzer()) is not None:
         return [(parts[0], where, False)]
     subexpressions.nodes.append((n, share))
     product = _product(n)
@@ -97,17 +111,17 @@ def _product(n: Any) -> Any:
     """The product in a fused multiply-add; None where there is none."""
     if not isinstance(n, _SUMS) or not dt.is_float(n.dtype):
         return None
-    return next((x for x in (n.b, n.a) if isinstance(x, e.Mul)), None)
+    return next((x for x in (n.b, n.a) if isinstance(x, Mul)), None)
 
 
 def _is_integer(n: Any) -> bool:
     """True for an expression of integers or truth values that loads nothing."""
-    trivial = isinstance(n, (e.IntImm, e.Var, e.StringImm)) or n.dtype == "handle"
+    trivial = isinstance(n, (IntImm, Var, StringImm)) or n.dtype == "handle"
     return not trivial and _is_free_of_data(n)
 
 
 def _is_free_of_data(n: Any) -> bool:
-    if isinstance(n, e.BufferLoad) or dt.is_float(n.dtype):
+    if isinstance(n, BufferLoad) or dt.is_float(n.dtype):
         return False
     return all(map(_is_free_of_data, n.parts))
 
@@ -138,14 +152,14 @@ class _Names:
 
 def _own(n: Any) -> Any:
     """The own fields of a node, which tell it from others of its type with the same parts."""
-    if isinstance(n, (e.IntImm, e.FloatImm, e.StringImm)):
+    if isinstance(n, (IntImm, FloatImm, StringImm)):
         return repr(n.value)
-    if isinstance(n, e.Var):
+    if isinstance(n, Var):
         return id(n)
-    if isinstance(n, (e.BufferLoad, e.BufferView)):
+    if isinstance(n, (BufferLoad, BufferView)):
         return id(n.buffer)
-    if isinstance(n, e.Call):
+    if isinstance(n, Call):
         return n.op
-    if isinstance(n, e.Ramp):
+    if isinstance(n, Ramp):
         return n.stride, n.lanes
-    return n.indices if isinstance(n, e.Shuffle) else None
+    return n.indices if isinstance(n, Shuffle) else None

@@ -13,7 +13,21 @@ from dataclasses import dataclass
 from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.cuda.lanes import lane_form
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    And,
+    Broadcast,
+    BufferLoad,
+    CmpOp,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
+    Not,
+    Or,
+    PrimExpr,
+    Var,
+)
 
 LONG_DIVISION = 20.0
 """Instructions of a division by a variable."""
@@ -23,7 +37,7 @@ SUM = 1.0
 """Instructions of the sum under a division, or under another function of it."""
 BASES = {"global": 3.0, "shared": 2.0}
 """Instructions of an address, once: 64 bits of memory, an offset into the shared arena."""
-_DIVISIONS = (e.FloorDiv, e.FloorMod, e.Div, e.Mod)
+_DIVISIONS = (FloorDiv, FloorMod, Div, Mod)
 
 
 @dataclass(frozen=True)
@@ -37,18 +51,18 @@ class IntegerOp:
     """
 
     key: Hashable
-    parts: tuple[e.PrimExpr, ...]
+    parts: tuple[PrimExpr, ...]
     cost: float
 
 
-def integer_ops(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
+def integer_ops(n: PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
     """The operations of a condition or a number; some occur more than once.
 
     Args:
         n: of integers or truth values; loads in it are left out.
         analyzer: finds affine forms.
     """
-    if isinstance(n, e.CmpOp):
+    if isinstance(n, CmpOp):
         a, b = _first(n.a), _first(n.b)
         if a is None or b is None or not dt.is_int(n.a.dtype):
             yield IntegerOp(id(n), (n,), 1.0)
@@ -57,7 +71,7 @@ def integer_ops(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
         yield IntegerOp((type(n), form.key), (n,), 1.0)
         for atom, _ in form.terms.values():
             yield from _atom(atom, analyzer)
-    elif isinstance(n, (e.And, e.Or, e.Not)) or n.dtype == "bool":
+    elif isinstance(n, (And, Or, Not)) or n.dtype == "bool":
         for x in n.parts:
             yield from integer_ops(x, analyzer)
     elif dt.is_int(n.dtype):
@@ -67,8 +81,8 @@ def integer_ops(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
 
 
 def address(
-    index: e.PrimExpr, unrolled: frozenset[e.Var], analyzer: Analyzer
-) -> tuple[Hashable, tuple[e.PrimExpr, ...]]:
+    index: PrimExpr, unrolled: frozenset[Var], analyzer: Analyzer
+) -> tuple[Hashable, tuple[PrimExpr, ...]]:
     """The base of an access, which iterations of unrolled loops do not move.
 
     Args:
@@ -91,45 +105,45 @@ def address(
     return key, tuple(atom for atom, _ in kept.values())
 
 
-def _atom(n: e.PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
+def _atom(n: PrimExpr, analyzer: Analyzer) -> Iterator[IntegerOp]:
     """The operations of an atom of an affine form."""
-    if isinstance(n, (e.Var, e.BufferLoad)):
+    if isinstance(n, (Var, BufferLoad)):
         return
     parts = n.parts
     cost = SUM
     if isinstance(n, _DIVISIONS):
         cost += division_cost(n.b)
-        parts = (_under(parts[0], analyzer),) if isinstance(n, e.FloorDiv) else parts[:1]
+        parts = (_under(parts[0], analyzer),) if isinstance(n, FloorDiv) else parts[:1]
     yield IntegerOp((type(n), analyzer.affine(n).key), (n,), cost)
     for x in parts:
         if x.dtype != "handle":
             yield from integer_ops(x, analyzer)
 
 
-def _under(n: e.PrimExpr, analyzer: Analyzer) -> e.PrimExpr:
+def _under(n: PrimExpr, analyzer: Analyzer) -> PrimExpr:
     """The dividend: ``x // 3 // 8`` is one division of ``x``."""
     form = analyzer.affine(n)
     if len(form.terms) != 1 or form.const:
         return n
     ((atom, factor),) = form.terms.values()
-    if factor != 1 or not isinstance(atom, e.FloorDiv) or not isinstance(atom.b, e.IntImm):
+    if factor != 1 or not isinstance(atom, FloorDiv) or not isinstance(atom.b, IntImm):
         return n
     return _under(atom.a, analyzer)
 
 
-def division_cost(by: e.PrimExpr) -> float:
+def division_cost(by: PrimExpr) -> float:
     """Instructions of a division of integers: by a power of two it is a shift.
 
     Args:
         by: the divisor.
     """
-    value = by.value if isinstance(by, e.Broadcast) else by
-    if not isinstance(value, e.IntImm):
+    value = by.value if isinstance(by, Broadcast) else by
+    if not isinstance(value, IntImm):
         return LONG_DIVISION
     return 1.0 if value.value > 0 and value.value & (value.value - 1) == 0 else CONSTANT_DIVISION
 
 
-def _first(n: e.PrimExpr) -> e.PrimExpr | None:
+def _first(n: PrimExpr) -> PrimExpr | None:
     """The first lane of a vector whose lanes are steps apart; a scalar itself."""
     form = lane_form(n)
     return None if form is None else form[0]

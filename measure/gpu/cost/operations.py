@@ -7,7 +7,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    Add,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    Mod,
+    Mul,
+    Not,
+    PrimExpr,
+    Select,
+    Sub,
+)
 from whet.compiler.tir.ops.table import operation
 from whet.measure.gpu.cost.integer_cost import division_cost
 
@@ -24,7 +40,7 @@ _OTHER_FUNCTION = (14.0, 1.0, 10.0)
 """Of a function that nobody has counted; the others are in the table of operations."""
 
 
-def operations(nodes: Iterable[tuple[e.PrimExpr, float]]) -> list[float]:
+def operations(nodes: Iterable[tuple[PrimExpr, float]]) -> list[float]:
     """Operations of parts of a value, of all lanes of a vector.
 
     Args:
@@ -45,21 +61,21 @@ def operations(nodes: Iterable[tuple[e.PrimExpr, float]]) -> list[float]:
 def _counts(n: Any) -> tuple[float, float, float]:
     """One node's own operations of a lane: multiply-adds, special functions, others."""
     number = dt.is_float(n.dtype)
-    if isinstance(n, (e.Add, e.Sub, e.Mul)):
+    if isinstance(n, (Add, Sub, Mul)):
         return (1.0, 0.0, 0.0) if number else (0.0, 0.0, 1.0)
-    if isinstance(n, (e.Div, e.FloorDiv, e.FloorMod, e.Mod)):
+    if isinstance(n, (Div, FloorDiv, FloorMod, Mod)):
         if not number:
             return 0.0, 0.0, division_cost(n.b)
         return (1.0, 0.0, 0.0) if _is_power_of_two(n.b) else (DIVISION, 1.0, _DIVISION_CHECKED)
-    if isinstance(n, e.Cast):
+    if isinstance(n, Cast):
         same = number == dt.is_float(n.value.dtype) and dt.bits(n.dtype) == dt.bits(n.value.dtype)
         return (0.0, 0.0, 0.0) if same else (0.0, 0.25, 0.75)  # four times the rate of others
-    if isinstance(n, e.Call):
+    if isinstance(n, Call):
         return operation(n.op).gpu or _OTHER_FUNCTION
-    return 0.0, 0.0, float(isinstance(n, (e.BinaryOp, e.Select, e.Not)))
+    return 0.0, 0.0, float(isinstance(n, (BinaryOp, Select, Not)))
 
 
 def _is_power_of_two(n: Any) -> bool:
     """True if a division by it is a product with its reciprocal."""
-    n = n.value if isinstance(n, e.Broadcast) else n
-    return isinstance(n, e.FloatImm) and abs(math.frexp(n.value)[0]) == 0.5
+    n = n.value if isinstance(n, Broadcast) else n
+    return isinstance(n, FloatImm) and abs(math.frexp(n.value)[0]) == 0.5

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import BufferLoad, IntImm, PrimExpr, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.measure.gpu.cost import warps as w
 from whet.measure.gpu.cost.cse import Decider
@@ -41,11 +41,11 @@ class TripCounts:
     """
 
     def __init__(self, func: PrimFunc, sizes: Mapping[str, int]) -> None:
-        given = {p: sizes[p.name] for p in func.params if isinstance(p, e.Var) and p.name in sizes}
+        given = {p: sizes[p.name] for p in func.params if isinstance(p, Var) and p.name in sizes}
         alone, extents = w.Warps({}, given), func.attrs.get("thread_extent", {})
         self.extents = {tag: int(alone.value(extent)) for tag, extent in extents.items()}
         self.warps = w.Warps(self.extents, given)
-        self.deps: dict[e.Var, frozenset[Any]] = {}
+        self.deps: dict[Var, frozenset[Any]] = {}
         self.total = Totals()
         self.analyzer = Analyzer()
         self.computed: dict[Hashable, float] = {}
@@ -67,22 +67,22 @@ class TripCounts:
                 hoisted *= max(loop.count, 1.0)
         return hoisted
 
-    def _depends(self, *exprs: e.PrimExpr) -> frozenset[Any]:
+    def _depends(self, *exprs: PrimExpr) -> frozenset[Any]:
         """The loops' variables, the threads' tags and the ids of memory in expressions."""
         return self._sources(exprs)[0]
 
-    def _sources(self, exprs: Sequence[e.PrimExpr]) -> tuple[frozenset[Any], bool]:
+    def _sources(self, exprs: Sequence[PrimExpr]) -> tuple[frozenset[Any], bool]:
         """As :meth:`_depends`; and False where a variable is named within the value."""
         sources: set[Any] = set()
         known = True
         stack: list[Any] = list(exprs)
         while stack:
             n = stack.pop()
-            if isinstance(n, e.Var):
+            if isinstance(n, Var):
                 known &= n in self.deps
                 sources |= self.deps.get(n, frozenset())
                 continue
-            if isinstance(n, e.BufferLoad):
+            if isinstance(n, BufferLoad):
                 sources.add(id(n.buffer.data))
             stack += n.parts
         return frozenset(sources), known
@@ -94,13 +94,13 @@ class TripCounts:
 
     def _decider(self, loops: tuple[Loop, ...]) -> Decider:
         """Decides conditions by the iterations of the unrolled loops around."""
-        unrolled = [x for x in loops if x.unrolled and isinstance(x.node.extent, e.IntImm)]
+        unrolled = [x for x in loops if x.unrolled and isinstance(x.node.extent, IntImm)]
         counts = [int(x.node.extent) for x in unrolled]
         if not unrolled or prod(counts) > DECIDED_ITERATIONS:
             return lambda condition: None
         grid = np.indices(counts).reshape(len(counts), -1)
 
-        def decide(condition: e.PrimExpr) -> np.ndarray | None:
+        def decide(condition: PrimExpr) -> np.ndarray | None:
             depends = self._depends(condition)
             if not depends or not depends <= {x.var for x in unrolled}:
                 return None
@@ -119,7 +119,7 @@ class TripCounts:
         self._count_value(IntegerOp((id(n.buffer.data), key), parts, BASES[kind]), site)
         self._count_integers(index, site)
 
-    def _count_integers(self, n: e.PrimExpr, site: Site) -> None:
+    def _count_integers(self, n: PrimExpr, site: Site) -> None:
         """Count the instructions of a condition or an index."""
         for op in integer_ops(n, self.analyzer):
             self._count_value(op, site)

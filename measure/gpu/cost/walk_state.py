@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.passes.gpu.thread_sync import is_barrier
-from whet.compiler.tir import expr as e
-from whet.compiler.tir import stmt as s
+from whet.compiler.tir.expr import Var
+from whet.compiler.tir.stmt import BufferStore, For
 from whet.compiler.tir.visit.rewrite import statements_of
 from whet.measure.gpu.cost.traffic import Traffic
 
@@ -28,12 +28,12 @@ class Loop:
         node: the loop.
     """
 
-    var: e.Var
+    var: Var
     count: Any
     unrolled: bool
     stored: frozenset[int]
     barrier: bool
-    node: s.For
+    node: For
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def effects(root: Any) -> tuple[frozenset[int], bool]:
     stack: list[Any] = [root]
     while stack:
         n = stack.pop()
-        if isinstance(n, s.BufferStore):
+        if isinstance(n, BufferStore):
             stored.add(id(n.buffer.data))
         barrier |= is_barrier(n)
         stack += statements_of(n)

@@ -14,14 +14,29 @@ import numpy as np
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.passes.threads.overlap import OPERATIONS
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    IntImm,
+    Let,
+    Mod,
+    Not,
+    PrimExpr,
+    Ramp,
+    Select,
+    SizeVar,
+    Var,
+)
 
 SAMPLES, LANES = 16, 32
 SECTOR, LINE, WORD, BANKS = 32, 128, 4, 32
 """Bytes of a sector and a line of memory, and of a bank's word; banks of shared memory."""
 TAGS = tuple(f"{what}.{axis}" for what in ("blockIdx", "threadIdx") for axis in "xyz")
 
-_BINARY = OPERATIONS | {e.Div: np.floor_divide, e.Mod: np.remainder}
+_BINARY = OPERATIONS | {Div: np.floor_divide, Mod: np.remainder}
 _CALLS: dict[str, Callable[..., Any]] = {
     "shift_left": np.left_shift, "shift_right": np.right_shift, "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "if_then_else": np.where,
@@ -43,7 +58,7 @@ class Warps:
         warps: of a block.
     """
 
-    def __init__(self, extents: Mapping[str, int], values: Mapping[e.Var, Any]) -> None:
+    def __init__(self, extents: Mapping[str, int], values: Mapping[Var, Any]) -> None:
         self._random = np.random.default_rng(0)
         self.values = dict(values)
         spans = [extents.get(tag, 1) for tag in TAGS]
@@ -73,16 +88,16 @@ class Warps:
         """Numbers of lanes that nobody knows beforehand: data that was read."""
         return self._random.integers(0, max(below, 1), (SAMPLES, LANES, 1))
 
-    def value(self, n: e.PrimExpr) -> Any:
+    def value(self, n: PrimExpr) -> Any:
         """An integer expression or a condition in the sampled warps.
 
         Raises:
             MeasureError: it depends on a size that is no number.
         """
         kind = type(n)
-        if kind is e.IntImm or kind is e.FloatImm:
+        if kind is IntImm or kind is FloatImm:
             return n.value  # type: ignore[attr-defined]
-        if kind is e.Var or kind is e.SizeVar:
+        if kind is Var or kind is SizeVar:
             return self._variable(n)  # type: ignore[arg-type]
         if kind in _BINARY:
             a, b = self.value(n.a), self.value(n.b)  # type: ignore[attr-defined]
@@ -90,7 +105,7 @@ class Warps:
                 return _BINARY[kind](a, b)
         return self._other(n)
 
-    def value_at(self, n: e.PrimExpr, values: Mapping[e.Var, Any]) -> Any:
+    def value_at(self, n: PrimExpr, values: Mapping[Var, Any]) -> Any:
         """As :meth:`value`, with other values of some variables."""
         before = {var: self.values[var] for var in values}
         self.values.update(values)
@@ -99,7 +114,7 @@ class Warps:
         finally:
             self.values.update(before)
 
-    def _variable(self, n: e.Var) -> Any:
+    def _variable(self, n: Var) -> Any:
         if n not in self.values:
             raise MeasureError(
                 "a cost from the model",
@@ -110,21 +125,21 @@ class Warps:
 
     def _other(self, n: Any) -> Any:
         kind = type(n)
-        if kind is e.Cast:
+        if kind is Cast:
             value = self.value(n.value)
             return value if isinstance(value, int) else np.asarray(value).astype(np.int64)
-        if kind is e.Ramp:
+        if kind is Ramp:
             return np.asarray(self.value(n.base)) + n.stride * np.arange(n.lanes)
-        if kind is e.Broadcast:
+        if kind is Broadcast:
             return self.value(n.value)
-        if kind is e.Not:
+        if kind is Not:
             return np.logical_not(self.value(n.a))
-        if kind is e.Select:
+        if kind is Select:
             return np.where(*map(self.value, n.parts))
-        if kind is e.Let:
+        if kind is Let:
             self.values[n.var] = self.value(n.value)
             return self.value(n.body)
-        if kind is e.Call and str(n.op) in _CALLS:
+        if kind is Call and str(n.op) in _CALLS:
             return _CALLS[str(n.op)](*map(self.value, n.args))
         # What was read from memory: an index of a gather, a condition on data.
         return self.anything(1 << 12)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Cast
 from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.rule import Rule
@@ -89,7 +89,7 @@ def _converts(node: Node) -> bool:
         if op in seen or not isinstance(op, ComputeOp):
             continue
         seen.add(op)
-        if any(isinstance(n, e.Cast) and dt.is_float(n.dtype) for n in nodes(op.body)):
+        if any(isinstance(n, Cast) and dt.is_float(n.dtype) for n in nodes(op.body)):
             return True
         waiting.extend(t.op for t in op.input_tensors)
     return False

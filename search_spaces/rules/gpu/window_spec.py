@@ -8,7 +8,7 @@ from math import prod
 
 from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Reduce
 from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.stages import Node
 from whet.search_spaces.rules.cpu.tiling.spec import constant_extents
@@ -95,7 +95,7 @@ def window_of(node: Node) -> Window | None:
         return None
     (body,) = op.body
     steps = [k for k, n in enumerate(node.reduce_extents) if n > 1]
-    if not isinstance(body, e.Reduce) or not steps or prod(node.reduce_extents) > _LARGEST:
+    if not isinstance(body, Reduce) or not steps or prod(node.reduce_extents) > _LARGEST:
         return None
     found = [(a, slides) for a in node.reads if (slides := _slides(node, a, steps)) is not None]
     if not found:

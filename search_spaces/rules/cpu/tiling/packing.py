@@ -13,8 +13,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Stage, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp
-from whet.compiler.tir import expr as e
-from whet.compiler.tir.expr import IterVar
+from whet.compiler.tir.expr import IterVar, PrimExpr, ProducerLoad
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter
 from whet.search_spaces.graph.stages import extent_of
@@ -39,12 +38,12 @@ def packed_operands(spec: TiledSpec, plan: Plan, loads: Loads) -> dict[int, Tens
 
 def reading_packed(
     spec: TiledSpec, plan: Plan, anchor: ComputeOp, loads: Loads, packed: dict[int, Tensor]
-) -> tuple[e.PrimExpr, ...]:
+) -> tuple[PrimExpr, ...]:
     """The expressions of a reduction, reading copies where there are some."""
     if not packed:
         return anchor.body
 
-    def redirect(load: e.ProducerLoad) -> e.PrimExpr:
+    def redirect(load: ProducerLoad) -> PrimExpr:
         k = loads.operand.get(id(load))
         load = rewrite.children(load)  # an index may be read from a tensor, too
         if k is None or k not in packed:
@@ -52,7 +51,7 @@ def reading_packed(
         layout = _layout(spec, plan, k)
         return packed[k](*[_place(part, plan.tile, load.indices) for part in layout.parts])
 
-    rewrite = Rewriter({e.ProducerLoad: redirect})
+    rewrite = Rewriter({ProducerLoad: redirect})
     return tuple(rewrite(b) for b in anchor.body)
 
 
@@ -108,7 +107,7 @@ def _layout(spec: TiledSpec, plan: Plan, operand: int) -> PackLayout:
     return pack_layout(spec, operand, plan.lane, plan.tile, plan.reduce)
 
 
-def _place(part: Part, tile: tuple[int, ...], indices: tuple[e.PrimExpr, ...]) -> Any:
+def _place(part: Part, tile: tuple[int, ...], indices: tuple[PrimExpr, ...]) -> Any:
     index = indices[part.dim]
     if part.axis < 0 or not tile[part.axis] > 1:
         return index
@@ -116,7 +115,7 @@ def _place(part: Part, tile: tuple[int, ...], indices: tuple[e.PrimExpr, ...]) -
     return divide(index, tile[part.axis])
 
 
-def _packed(spec: TiledSpec, plan: Plan, operand: int, load: e.ProducerLoad) -> Tensor:
+def _packed(spec: TiledSpec, plan: Plan, operand: int, load: ProducerLoad) -> Tensor:
     tensor, layout = load.producer, _layout(spec, plan, operand)
     dims = spec.operands[operand].dims
     covered = plan.covered(spec)

@@ -13,7 +13,7 @@ from functools import cached_property
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Add, FloorDiv, FloorMod, IntImm, Mul, ProducerLoad, Sub, Var
 from whet.compiler.tir.visit.rewrite import nodes, variables
 from whet.search_spaces.graph.stages import int_extent, unique
 
@@ -160,9 +160,9 @@ def constant_extents(op: Operation) -> bool:
     axes = (*op.axis, *op.reduce_axis)
     return all(
         a.dom is not None
-        and isinstance(a.dom.min, e.IntImm)
+        and isinstance(a.dom.min, IntImm)
         and a.dom.min.value == 0
-        and isinstance(a.dom.extent, e.IntImm)
+        and isinstance(a.dom.extent, IntImm)
         and a.dom.extent.value >= 1
         for a in axes
     )
@@ -180,10 +180,10 @@ class Loads:
         analyzer = Analyzer()
         numbers: dict[object, int] = {}
         self.anchor = anchor
-        self.of_operand: list[e.ProducerLoad] = []
+        self.of_operand: list[ProducerLoad] = []
         self.operand: dict[int, int] = {}
         for n in nodes(anchor.body):
-            if type(n) is not e.ProducerLoad:
+            if type(n) is not ProducerLoad:
                 continue
             places = tuple(analyzer.affine(i).key for i in n.indices)
             k = numbers.setdefault((n.producer.op, n.producer.value_index, places), len(numbers))
@@ -231,8 +231,8 @@ def spec_of(
 
 
 def _operand(
-    load: e.ProducerLoad,
-    numbers: dict[e.Var, int],
+    load: ProducerLoad,
+    numbers: dict[Var, int],
     analyzer: Analyzer,
     inlinable: Collection[Operation],
 ) -> Operand:
@@ -251,9 +251,9 @@ def _operand(
     )
 
 
-def _dim(form: Affine, extent: int, numbers: dict[e.Var, int]) -> Dim:
+def _dim(form: Affine, extent: int, numbers: dict[Var, int]) -> Dim:
     atoms = [(atom, c) for atom, c in form.terms.values()]
-    if all(isinstance(atom, e.Var) and atom in numbers for atom, _ in atoms):
+    if all(isinstance(atom, Var) and atom in numbers for atom, _ in atoms):
         terms = tuple(sorted((numbers[atom], c) for atom, c in atoms))
         return Dim(extent, terms, form.const, True)
     used = {numbers[v] for atom, _ in atoms for v in variables(atom) if v in numbers}
@@ -263,5 +263,5 @@ def _dim(form: Affine, extent: int, numbers: dict[e.Var, int]) -> Dim:
 def _is_costly(op: Operation) -> bool:
     """True if a producer does more than move elements."""
     assert isinstance(op, ComputeOp)
-    moves = (e.ProducerLoad, e.Var, e.IntImm, e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod)
+    moves = (ProducerLoad, Var, IntImm, Add, Sub, Mul, FloorDiv, FloorMod)
     return not all(isinstance(n, moves) for n in nodes(op.body))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import DATA_PAR, IterVar, PrimExpr, Reduce, Var
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import TILED, Group
@@ -37,7 +37,7 @@ class Tiled(Rule):
             group.role == TILED
             and isinstance(op, ComputeOp)
             and len(op.body) == 1
-            and isinstance(op.body[0], e.Reduce)
+            and isinstance(op.body[0], Reduce)
             and len(op.axis) > 0
             and constant_extents(op)
         )
@@ -111,7 +111,7 @@ class TiledKnobs:
         return chosen
 
 
-def _reduction(op: ComputeOp, body: tuple[e.PrimExpr, ...], lane: int | None) -> Tensor:
+def _reduction(op: ComputeOp, body: tuple[PrimExpr, ...], lane: int | None) -> Tensor:
     """The reduction with other expressions; with a ``lane``, that data axis comes last."""
     if lane is None:
         return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, op.attrs).output(0)
@@ -121,6 +121,6 @@ def _reduction(op: ComputeOp, body: tuple[e.PrimExpr, ...], lane: int | None) ->
 
 def _transposed_back(op: ComputeOp, core: Tensor, lane: int) -> Tensor:
     """The reduction's own result, from one whose axis ``lane`` comes last."""
-    axes = tuple(e.IterVar(a.dom, e.Var(a.var.name, a.dtype), e.DATA_PAR) for a in op.axis)
+    axes = tuple(IterVar(a.dom, Var(a.var.name, a.dtype), DATA_PAR) for a in op.axis)
     places = [a.var for k, a in enumerate(axes) if k != lane] + [axes[lane].var]
     return ComputeOp(op.name, axes, (), (core(*places),), op.tag, op.attrs).output(0)

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Add, FloorDiv, IntImm, PrimExpr, ProducerLoad, Reduce, Var
 from whet.compiler.tir.visit.rewrite import Rewriter, nodes, variables
 from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.stages import int_extent
@@ -36,7 +36,7 @@ class Axis:
         extent: its indices, from 0 on.
     """
 
-    var: e.Var
+    var: Var
     extent: int
 
 
@@ -71,8 +71,8 @@ class Contraction:
         is_product: whether that is their product.
     """
 
-    left: e.PrimExpr
-    right: e.PrimExpr
+    left: PrimExpr
+    right: PrimExpr
     parts: tuple[Part, ...]
     lead: tuple[Axis, ...]
     rows: tuple[Axis, ...]
@@ -102,7 +102,7 @@ def extent_of(axes: Iterable[Axis]) -> int:
 def contraction_of(op: Operation) -> Contraction | None:
     """The contraction that a stage is; None: it is none, or M or N is too small for tiles."""
     body = plain_reduction(op) if isinstance(op, ComputeOp) and constant_extents(op) else None
-    if body is None or operation_of(body) is not e.Add:
+    if body is None or operation_of(body) is not Add:
         return None
     data = {axis.var for axis in op.axis if int_extent(axis) > 1}
     for terms in terms_of(body.source[0], data):
@@ -112,7 +112,7 @@ def contraction_of(op: Operation) -> Contraction | None:
     return None
 
 
-def _contraction(op: Operation, body: e.Reduce, terms: Terms) -> Contraction | None:
+def _contraction(op: Operation, body: Reduce, terms: Terms) -> Contraction | None:
     """M, N and K of a sum of terms."""
     a, b = terms.operands
     if not terms.is_product and (a.dtype, b.dtype) != (summed_in(body.dtype),) * 2:
@@ -144,7 +144,7 @@ def _contraction(op: Operation, body: e.Reduce, terms: Terms) -> Contraction | N
     )  # fmt: skip
 
 
-def _part(axis: Axis, a: e.PrimExpr, b: e.PrimExpr) -> tuple[Part, e.PrimExpr, e.PrimExpr]:
+def _part(axis: Axis, a: PrimExpr, b: PrimExpr) -> tuple[Part, PrimExpr, PrimExpr]:
     """An axis of the result, and the operands in terms of it or of the two that it is made of."""
     if not all(axis.var in variables(x) for x in (a, b)):
         return Part((axis,)), a, b
@@ -152,47 +152,45 @@ def _part(axis: Axis, a: e.PrimExpr, b: e.PrimExpr) -> tuple[Part, e.PrimExpr, e
         per = _quotient(axis, operand)
         if per is None:
             continue
-        group = Axis(e.Var(f"{axis.var.name}.group", axis.var.dtype), axis.extent // per)
-        own = Axis(e.Var(f"{axis.var.name}.own", axis.var.dtype), per)
+        group = Axis(Var(f"{axis.var.name}.group", axis.var.dtype), axis.extent // per)
+        own = Axis(Var(f"{axis.var.name}.own", axis.var.dtype), per)
         whole = group.var * per + own.var
         made = [_put(a, axis, per, group.var, whole), _put(b, axis, per, group.var, whole)]
         return Part((group, own)), made[0], made[1]
     return Part((axis,)), a, b
 
 
-def _quotient(axis: Axis, operand: e.PrimExpr) -> int | None:
+def _quotient(axis: Axis, operand: PrimExpr) -> int | None:
     """The number that an axis is divided by wherever an operand has it."""
     divisors = {
         n.b.value
         for n in nodes((operand,))
-        if isinstance(n, e.FloorDiv) and n.a is axis.var and isinstance(n.b, e.IntImm)
+        if isinstance(n, FloorDiv) and n.a is axis.var and isinstance(n.b, IntImm)
     }
     if len(divisors) != 1:
         return None
     (per,) = divisors
-    if axis.var in variables(_put(operand, axis, per, e.IntImm(axis.var.dtype, 0), axis.var)):
+    if axis.var in variables(_put(operand, axis, per, IntImm(axis.var.dtype, 0), axis.var)):
         return None
     return per if 1 < per < axis.extent and axis.extent % per == 0 else None
 
 
-def _put(
-    operand: e.PrimExpr, axis: Axis, per: int, quotient: e.PrimExpr, whole: e.PrimExpr
-) -> e.PrimExpr:
+def _put(operand: PrimExpr, axis: Axis, per: int, quotient: PrimExpr, whole: PrimExpr) -> PrimExpr:
     """An operand with the quotient of an axis in the place of it, and else the whole."""
 
-    def divided(n: e.FloorDiv) -> Any:
-        same = n.a is axis.var and isinstance(n.b, e.IntImm) and n.b.value == per
+    def divided(n: FloorDiv) -> Any:
+        same = n.a is axis.var and isinstance(n.b, IntImm) and n.b.value == per
         return quotient if same else rewrite.children(n)
 
-    def replaced(n: e.Var) -> Any:
+    def replaced(n: Var) -> Any:
         return whole if n is axis.var else n
 
-    rewrite = Rewriter({e.FloorDiv: divided, e.Var: replaced}, once=True)
+    rewrite = Rewriter({FloorDiv: divided, Var: replaced}, once=True)
     return rewrite(operand)
 
 
-def _sliding(operands: Sequence[e.PrimExpr], data: set[e.Var], steps: set[e.Var]) -> set[e.Var]:
+def _sliding(operands: Sequence[PrimExpr], data: set[Var], steps: set[Var]) -> set[Var]:
     """The axes of K that share an index of a tensor with an axis of M or N."""
-    indices = (i for n in nodes(operands) if isinstance(n, e.ProducerLoad) for i in n.indices)
+    indices = (i for n in nodes(operands) if isinstance(n, ProducerLoad) for i in n.indices)
     inside = (set(variables(index)) for index in indices)
     return {v for found in inside if found & data for v in found & steps}

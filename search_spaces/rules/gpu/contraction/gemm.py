@@ -23,7 +23,7 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.te import Tensor
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import IntImm
 from whet.compiler.tir.ops import ops
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, Plan
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
@@ -183,7 +183,7 @@ def _over(parts: Tensor, count: int, name: str) -> Tensor:
 
 def sizes_of(tensor: Tensor) -> list[int]:
     """The extents of a tensor of a plan, unconverted: int() would guard a traced one."""
-    return [d.value for d in tensor.shape if isinstance(d, e.IntImm)]
+    return [d.value for d in tensor.shape if isinstance(d, IntImm)]
 
 
 def _shared(

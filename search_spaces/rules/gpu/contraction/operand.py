@@ -10,7 +10,7 @@ from typing import Any
 
 from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call, PrimExpr, ProducerLoad, Select, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import nodes, substitute
 from whet.search_spaces.graph.access import Access, affine, composed
@@ -60,9 +60,7 @@ def operand(
     return Operand(f"{name}.{word}", extent_of(places), lanes, along, read)
 
 
-def _split(
-    axes: Sequence[Axis], number: Any, lanes: int, lane: Any, chain: int
-) -> dict[e.Var, Any]:
+def _split(axes: Sequence[Axis], number: Any, lanes: int, lane: Any, chain: int) -> dict[Var, Any]:
     """Each axis at a place, of which ``number`` counts vectors along the last ``chain`` axes."""
     if lanes == 1:
         return _apart(axes, number)
@@ -74,9 +72,9 @@ def _split(
     return {**_apart(outer, rows), **_apart(inner, number * lanes + lane)}
 
 
-def _apart(axes: Sequence[Axis], number: Any) -> dict[e.Var, Any]:
+def _apart(axes: Sequence[Axis], number: Any) -> dict[Var, Any]:
     """Each axis at a place that is counted through all of them."""
-    found: dict[e.Var, Any] = {}
+    found: dict[Var, Any] = {}
     wide = [axis for axis in axes if axis.extent > 1]
     for k, axis in reversed(list(enumerate(wide))):
         found[axis.var] = number % axis.extent if k else number
@@ -85,11 +83,11 @@ def _apart(axes: Sequence[Axis], number: Any) -> dict[e.Var, Any]:
 
 
 def _reads(
-    value: e.PrimExpr, through: Collection[Operation], at: Mapping[e.Var, Affine | None]
+    value: PrimExpr, through: Collection[Operation], at: Mapping[Var, Affine | None]
 ) -> Iterator[Access]:
     """The reads of memory of an operand, also through stages that are inlined into it."""
     for n in nodes((value,)):
-        if type(n) is not e.ProducerLoad:
+        if type(n) is not ProducerLoad:
             continue
         indices = tuple(composed(affine(i), at) for i in n.indices)
         op = n.producer.op
@@ -101,12 +99,12 @@ def _reads(
             yield from _reads(body, through, inner)
 
 
-def _chooses(value: e.PrimExpr, through: Collection[Operation]) -> bool:
+def _chooses(value: PrimExpr, through: Collection[Operation]) -> bool:
     """True if an operand chooses what to read: then neighbours are not all read."""
     for n in nodes((value,)):
-        if isinstance(n, e.Select) or (isinstance(n, e.Call) and n.op == "if_then_else"):
+        if isinstance(n, Select) or (isinstance(n, Call) and n.op == "if_then_else"):
             return True
-        op = n.producer.op if type(n) is e.ProducerLoad else None
+        op = n.producer.op if type(n) is ProducerLoad else None
         inside = op.body if isinstance(op, ComputeOp) and op in through else ()
         if any(_chooses(body, through) for body in inside):
             return True

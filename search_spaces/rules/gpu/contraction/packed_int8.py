@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from whet.compiler.codegen.cuda.dot_product import DP4A, PACK
 from whet.compiler.te import Tensor
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call, Cast, PrimExpr, ProducerLoad, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import nodes, substitute, variables
 from whet.search_spaces.graph.access import Access, affine
@@ -50,7 +50,7 @@ class PackedInt8:
     kind: str
     axis: Axis
     word: Axis
-    bytes: tuple[e.PrimExpr, e.PrimExpr]
+    bytes: tuple[PrimExpr, PrimExpr]
     scattered: tuple[ScatteredBytes | None, ScatteredBytes | None]
 
     def prepacked(self, sides: Collection[int]) -> tuple[Contraction, list[Tensor]]:
@@ -70,7 +70,7 @@ def as_packed_int8(c: Contraction) -> PackedInt8 | None:
     Args:
         c: the contraction.
     """
-    left, right = (x.value if isinstance(x, e.Cast) else x for x in (c.left, c.right))
+    left, right = (x.value if isinstance(x, Cast) else x for x in (c.left, c.right))
     kind = _WORDS.get(left.dtype)
     if (
         not c.is_product
@@ -82,7 +82,7 @@ def as_packed_int8(c: Contraction) -> PackedInt8 | None:
     axis = _best([x for x in c.steps if x not in c.windows], (left, right))
     if axis is None:
         return None
-    word = Axis(e.Var(f"{axis.var.name}.word", axis.var.dtype), -(-axis.extent // _BYTES))
+    word = Axis(Var(f"{axis.var.name}.word", axis.var.dtype), -(-axis.extent // _BYTES))
     steps = tuple(word if x is axis else x for x in c.steps)
     made = [_packed(x, axis, word, kind) for x in (left, right)]
     contraction = replace(c, left=made[0], right=made[1], steps=steps, term=_multiplied)
@@ -90,12 +90,12 @@ def as_packed_int8(c: Contraction) -> PackedInt8 | None:
     return PackedInt8(contraction, kind, axis, word, (left, right), scattered)
 
 
-def _multiplied(a: e.PrimExpr, b: e.PrimExpr) -> e.PrimExpr:
+def _multiplied(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """The dp4a of two words."""
-    return e.Call("int32", DP4A, (a, b, ops.const(0, "int32")))
+    return Call("int32", DP4A, (a, b, ops.const(0, "int32")))
 
 
-def _best(axes: Sequence[Axis], operands: Sequence[e.PrimExpr]) -> Axis | None:
+def _best(axes: Sequence[Axis], operands: Sequence[PrimExpr]) -> Axis | None:
     """The axis along which the most is read as words; of equal ones the longest.
 
     Of an axis that no operand has, nothing would be 0 beyond the end.
@@ -108,15 +108,15 @@ def _best(axes: Sequence[Axis], operands: Sequence[e.PrimExpr]) -> Axis | None:
         Access(n.producer, tuple(affine(i) for i in n.indices))
         for operand in operands
         for n in nodes((operand,))
-        if type(n) is e.ProducerLoad
+        if type(n) is ProducerLoad
     ]
     return max(many, key=lambda x: (sum(r.stride(x.var) == 1 for r in reads), x.extent))
 
 
-def _packed(operand: e.PrimExpr, axis: Axis, word: Axis, kind: str) -> e.PrimExpr:
+def _packed(operand: PrimExpr, axis: Axis, word: Axis, kind: str) -> PrimExpr:
     """Four elements of an operand along an axis as a word."""
     if axis.var not in variables(operand):
-        return e.Call(kind, PACK, (operand,) * _BYTES)
+        return Call(kind, PACK, (operand,) * _BYTES)
 
     return packed_word(
         word.var, axis.extent, lambda k: substitute(operand, {axis.var: k}), operand.dtype, kind

@@ -16,7 +16,7 @@ from math import prod
 from whet.compiler import te
 from whet.compiler.codegen.cuda.dot_product import PACK, value_or_zero
 from whet.compiler.te import Tensor
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Call, PrimExpr, ProducerLoad, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import variables
 from whet.search_spaces.graph.access import Access, affine
@@ -41,12 +41,12 @@ class ScatteredBytes:
         dimension: of the tensor that is read, the one of K.
     """
 
-    load: e.ProducerLoad
+    load: ProducerLoad
     dimension: int
 
     def prepacked(
-        self, operand: e.PrimExpr, axis: Axis, word: Axis, kind: str
-    ) -> tuple[e.PrimExpr, Tensor]:
+        self, operand: PrimExpr, axis: Axis, word: Axis, kind: str
+    ) -> tuple[PrimExpr, Tensor]:
         """The operand with a read of a word in the place of the byte's, and the words.
 
         Args:
@@ -58,7 +58,7 @@ class ScatteredBytes:
         (place,) = (i for i in self.load.indices if axis.var in variables(i))
         rest = affine(place)
         assert rest is not None
-        at: e.PrimExpr = word.var
+        at: PrimExpr = word.var
         for v, step in rest.terms.values():
             if v is not axis.var:
                 at = at + v * (step // _BYTES)
@@ -72,7 +72,7 @@ class ScatteredBytes:
         return te.if_then_else(choice[0], whole, te.const(0, kind)), words
 
 
-def scattered_bytes_of(operand: e.PrimExpr, axis: Axis) -> ScatteredBytes | None:
+def scattered_bytes_of(operand: PrimExpr, axis: Axis) -> ScatteredBytes | None:
     """The reads of an operand whose bytes of a word are not contiguous; None: they are, or unknown.
 
     Args:
@@ -80,12 +80,12 @@ def scattered_bytes_of(operand: e.PrimExpr, axis: Axis) -> ScatteredBytes | None
         axis: of K.
     """
     value = operand
-    if not isinstance(value, e.ProducerLoad):
+    if not isinstance(value, ProducerLoad):
         choice = value_or_zero(operand)
         if choice is None or axis.var in variables(choice[0]):
             return None
         value = choice[1]
-    if not isinstance(value, e.ProducerLoad):
+    if not isinstance(value, ProducerLoad):
         return None
     forms = [affine(i) for i in value.indices]
     along = [k for k, i in enumerate(value.indices) if axis.var in variables(i)]
@@ -126,7 +126,7 @@ def _words(tensor: Tensor, dimension: int, kind: str) -> Tensor:
     shape = list(tensor.shape)
     shape[dimension] = ops.const(-(-extent // _BYTES))
 
-    def element(*index: e.Var) -> e.PrimExpr:
+    def element(*index: Var) -> PrimExpr:
         front, word, behind = index[:dimension], index[dimension], index[dimension + 1 :]
         return packed_word(word, extent, lambda k: tensor(*front, k, *behind), tensor.dtype, kind)
 
@@ -134,12 +134,12 @@ def _words(tensor: Tensor, dimension: int, kind: str) -> Tensor:
 
 
 def packed_word(
-    word: e.PrimExpr,
+    word: PrimExpr,
     extent: int,
-    byte: Callable[[e.PrimExpr], e.PrimExpr],
+    byte: Callable[[PrimExpr], PrimExpr],
     dtype: str,
     kind: str,
-) -> e.PrimExpr:
+) -> PrimExpr:
     """Four int8 along an axis as one packed int8x4; 0 beyond the end of the axis.
 
     Args:
@@ -156,4 +156,4 @@ def packed_word(
         if extent % _BYTES:
             value = te.if_then_else(index < extent, value, te.const(0, dtype))
         parts.append(value)
-    return e.Call(kind, PACK, tuple(parts))
+    return Call(kind, PACK, tuple(parts))

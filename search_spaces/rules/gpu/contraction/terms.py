@@ -14,17 +14,29 @@ from functools import reduce
 from typing import Any
 
 from whet.compiler.arith.keys import structural_key
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import (
+    Add,
+    Call,
+    FloatImm,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    ProducerLoad,
+    Sub,
+    Var,
+)
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import TABLE, Rewriter, nodes, substitute, variables
 
 # The value of a term of zeros: beyond the end of K, both operands are 0.
 _OPERATIONS: dict[type, Callable] = {
-    e.Add: operator.add, e.Sub: operator.sub, e.Mul: operator.mul, e.Min: min, e.Max: max,
+    Add: operator.add, Sub: operator.sub, Mul: operator.mul, Min: min, Max: max,
 }  # fmt: skip
 _CALLS: dict[str, Callable] = {"fabs": abs, "abs": abs, "sqrt": math.sqrt}
 
-Operands = tuple[e.PrimExpr, e.PrimExpr]
+Operands = tuple[PrimExpr, PrimExpr]
 Term = Callable[[Any, Any], Any]
 
 
@@ -43,14 +55,14 @@ class Terms:
     is_product: bool
 
 
-def terms_of(source: e.PrimExpr, data: set[e.Var]) -> Iterator[Terms]:
+def terms_of(source: PrimExpr, data: set[Var]) -> Iterator[Terms]:
     """The ways to see a term as one of two operands, simple ones first.
 
     Args:
         source: the term.
         data: the variables of the result's axes that have more than one step.
     """
-    if isinstance(source, e.Mul):
+    if isinstance(source, Mul):
         yield Terms((source.a, source.b), ops.multiply, True)
         parts = _multiplied(source)
         sides = _sides([data & set(variables(x)) for x in parts]) if len(parts) > 2 else None
@@ -62,14 +74,14 @@ def terms_of(source: e.PrimExpr, data: set[e.Var]) -> Iterator[Terms]:
         yield found
 
 
-def _multiplied(n: e.PrimExpr) -> list[e.PrimExpr]:
+def _multiplied(n: PrimExpr) -> list[PrimExpr]:
     """The operands of a product, none of which is a product itself."""
-    if not isinstance(n, e.Mul):
+    if not isinstance(n, Mul):
         return [n]
     return [*_multiplied(n.a), *_multiplied(n.b)]
 
 
-def _sides(axes: Sequence[set[e.Var]]) -> list[int] | None:
+def _sides(axes: Sequence[set[Var]]) -> list[int] | None:
     """Of each part which of two sides it is of; None: they are more than two.
 
     Args:
@@ -89,9 +101,9 @@ def _sides(axes: Sequence[set[e.Var]]) -> list[int] | None:
     return found
 
 
-def _of_loads(source: e.PrimExpr, data: set[e.Var]) -> Terms | None:
+def _of_loads(source: PrimExpr, data: set[Var]) -> Terms | None:
     """A term that is any function of two values."""
-    loads = [n for n in nodes((source,)) if type(n) is e.ProducerLoad]
+    loads = [n for n in nodes((source,)) if type(n) is ProducerLoad]
     sides = _sides([data & set(variables(x)) for x in loads])
     if sides is None:
         return None
@@ -99,11 +111,11 @@ def _of_loads(source: e.PrimExpr, data: set[e.Var]) -> Terms | None:
         set().union(*(data & set(variables(x)) for x, s in zip(loads, sides) if s == side))
         for side in (0, 1)
     ]
-    parts: list[dict[Hashable, e.PrimExpr]] = [{}, {}]
-    stand_in = [e.Var(name, source.dtype) for name in ("left", "right")]
+    parts: list[dict[Hashable, PrimExpr]] = [{}, {}]
+    stand_in = [Var(name, source.dtype) for name in ("left", "right")]
 
     def put(n: Any) -> Any:
-        reads = any(type(x) is e.ProducerLoad for x in nodes((n,)))
+        reads = any(type(x) is ProducerLoad for x in nodes((n,)))
         found = data & set(variables(n)) if reads else set()
         side = next((k for k in (0, 1) if found and found <= own[k]), None)
         if side is None or n.dtype != source.dtype:
@@ -113,7 +125,7 @@ def _of_loads(source: e.PrimExpr, data: set[e.Var]) -> Terms | None:
 
     rewrite = Rewriter(dict.fromkeys(TABLE, put))
     term = rewrite(source)
-    if [len(x) for x in parts] != [1, 1] or any(type(n) is e.ProducerLoad for n in nodes((term,))):
+    if [len(x) for x in parts] != [1, 1] or any(type(n) is ProducerLoad for n in nodes((term,))):
         return None
     zero = ops.const(0, source.dtype)
     nothing = _value(substitute(term, dict.fromkeys(stand_in, zero)))
@@ -123,10 +135,10 @@ def _of_loads(source: e.PrimExpr, data: set[e.Var]) -> Terms | None:
     return Terms((a, b), lambda x, y: substitute(term, {stand_in[0]: x, stand_in[1]: y}), False)
 
 
-def _value(n: e.PrimExpr) -> Any:
+def _value(n: PrimExpr) -> Any:
     """The value of an expression of numbers; None where it is not known."""
-    if isinstance(n, (e.IntImm, e.FloatImm)):
+    if isinstance(n, (IntImm, FloatImm)):
         return n.value
-    make = _CALLS.get(n.op) if isinstance(n, e.Call) else _OPERATIONS.get(type(n))
+    make = _CALLS.get(n.op) if isinstance(n, Call) else _OPERATIONS.get(type(n))
     values = [_value(x) for x in n.parts]
     return None if make is None or None in values else make(*values)

@@ -8,14 +8,14 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Schedule
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
-from whet.compiler.tir import expr as e
+from whet.compiler.tir.expr import Add, BinaryOp, IntImm, Mul, PrimExpr, Reduce
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
 from whet.compiler.topi.halves import summed_in
 from whet.search_spaces.graph.stages import Group
 
 _product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
-_COMBINED: dict[type | None, Any] = {e.Add: te.sum, e.Mul: _product}
+_COMBINED: dict[type | None, Any] = {Add: te.sum, Mul: _product}
 
 
 def widened(group: Group) -> Tensor | None:
@@ -70,30 +70,30 @@ def widened_sum(op: Operation) -> Tensor | None:
     return te.compute(tuple(op.output_shape(0)), element, name=f"{op.name}.wide")
 
 
-def _widened(source: e.PrimExpr, dtype: str) -> e.PrimExpr:
+def _widened(source: PrimExpr, dtype: str) -> PrimExpr:
     """The term of a sum, in float32: a product of float16 has twice their bits."""
     kind = summed_in(dtype)
-    if isinstance(source, e.Mul):
+    if isinstance(source, Mul):
         return source.a.astype(kind) * source.b.astype(kind)
     return source.astype(kind)
 
 
-def plain_reduction(op: Operation) -> e.Reduce | None:
+def plain_reduction(op: Operation) -> Reduce | None:
     """The reduction that a stage is: of one value, from the identity on, under no condition."""
     body = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
-    if not isinstance(body, e.Reduce) or len(body.source) != 1 or body.init:
+    if not isinstance(body, Reduce) or len(body.source) != 1 or body.init:
         return None
-    always = isinstance(body.condition, e.IntImm) and body.condition.value == 1
+    always = isinstance(body.condition, IntImm) and body.condition.value == 1
     return body if always else None
 
 
-def operation_of(body: e.Reduce) -> type | None:
+def operation_of(body: Reduce) -> type | None:
     """``Add`` of a sum, ``Mul`` of a product, ...; None: a reducer that is no such operation alone.
 
     ``x + y + x * y`` is an ``Add``, too, of other things than its two values.
     """
     result, *others = body.combiner.result
-    if others or not isinstance(result, e.BinaryOp):
+    if others or not isinstance(result, BinaryOp):
         return None
     (x,), (y,) = body.combiner.lhs, body.combiner.rhs
     plain = (result.a is x and result.b is y) or (result.a is y and result.b is x)
