@@ -74,8 +74,8 @@ def schedule(
     flat = te.compute((shape.batch, shape.co, pixels), product, name="product")
     conv = te.compute(
         shape.result_shape,
-        lambda b, o, first, *place: flat(
-            b, o, reduce(lambda p, at: p * at[0] + at[1], zip(shape.out[1:], place), first)
+        lambda b, o, *place: flat(
+            b, o, reduce(lambda p, at: p * at[0] + at[1], zip(shape.out[1:], place[1:]), place[0])
         ),
         name="conv",
     )
