@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
 from whet.compiler.topi.elementwise import cast
+from whet.compiler.topi.tag import ELEMWISE
 
 _HALVES = ("float16", "bfloat16")
 
@@ -40,4 +40,4 @@ def stored(t: Tensor, dtype: str) -> Tensor:
     dtype = dt.check(dtype)
     if t.dtype == dtype:
         return t
-    return te.compute(t.shape, lambda *i: ops.cast(dtype, t(*i)), name=t.op.name, tag=tag.ELEMWISE)
+    return compute(t.shape, lambda *i: ops.cast(dtype, t(*i)), name=t.op.name, tag=ELEMWISE)

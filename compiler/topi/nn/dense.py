@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi.elementwise import add, broadcast_shape, is_one
+from whet.compiler.te import Tensor, compute, reduce_axis
+from whet.compiler.tir.ops.ops import const
+from whet.compiler.topi.elementwise import add, broadcast_shape
 from whet.compiler.topi.halves import stored, sum_of_products
-from whet.compiler.topi.shapes import one_axis, product
+from whet.compiler.topi.shapes import is_one, one_axis, product
 from whet.compiler.topi.transform import expand_dims, reshape
 
 
@@ -37,14 +36,14 @@ def matmul(
     rows, m = reversed(b.shape) if transp_b else b.shape
     if not length == rows:
         raise ArgumentError(asked, "the columns of the first are not the rows of the second")
-    k = te.reduce_axis((0, length), name="k")
+    k = reduce_axis((0, length), name="k")
 
     def element(i: Any, j: Any) -> Any:
         left = a[k, i] if transp_a else a[i, k]
         right = b[j, k] if transp_b else b[k, j]
         return sum_of_products(a.dtype, left, right, k)
 
-    return stored(te.compute((n, m), element, name=name), a.dtype)
+    return stored(compute((n, m), element, name=name), a.dtype)
 
 
 def dense(
@@ -62,13 +61,13 @@ def dense(
         raise ArgumentError(asked, "both must have two dimensions")
     if not data.shape[1] == weight.shape[1]:
         raise ArgumentError(asked, "the columns of data and weight differ")
-    k = te.reduce_axis((0, data.shape[1]), name="k")
+    k = reduce_axis((0, data.shape[1]), name="k")
     result = out_dtype or data.dtype
-    made = te.compute(
+    made = compute(
         (data.shape[0], weight.shape[0]),
         lambda i, j: sum_of_products(result, data[i, k], weight[j, k], k),
-        name="T_dense",
-        tag="dense",
+        "T_dense",
+        "dense",
     )
     out = stored(made, result)
     return out if bias is None else add(out, bias)
@@ -103,17 +102,17 @@ def batch_matmul(
     if not k == k2:
         raise ArgumentError(asked, f"{k} and {k2} elements are not multiplied")
     (batch,) = broadcast_shape(a.shape[:1], b.shape[:1], asked)
-    r = te.reduce_axis((0, k), name="k")
+    r = reduce_axis((0, k), name="k")
     result = out_dtype or a.dtype
 
     def element(x: Any, i: Any, j: Any) -> Any:
-        p = ops.const(0) if is_one(a.shape[0]) else x
-        q = ops.const(0) if is_one(b.shape[0]) else x
+        p = const(0) if is_one(a.shape[0]) else x
+        q = const(0) if is_one(b.shape[0]) else x
         left = a[p, r, i] if transpose_a else a[p, i, r]
         right = b[q, j, r] if transpose_b else b[q, r, j]
         return sum_of_products(result, left, right, r)
 
-    out = te.compute((batch, n, m), element, name="T_batch_matmul", tag="batch_matmul")
+    out = compute((batch, n, m), element, "T_batch_matmul", "batch_matmul")
     return stored(out, result)
 
 
