@@ -177,28 +177,29 @@ class Expressions:
 
     def bind(self, var: Var, value: PrimExpr) -> None:
         """Give a variable a value, in a line of its own."""
-        lanes = dt.lanes(value.dtype)
-        if lanes > 1:
-            name = self.names.set(var, self.names.fresh(var.name))
-            self.line(f"{self.d.value_type(value.dtype)} {name}[{lanes}];")
-            self.each_lane(
-                lanes,
-                [value],
-                lambda: self.line(f"{name}[{self.scope.lane}] = {self.value(value)};"),
-            )
-            self.values[var] = name
+        if dt.lanes(value.dtype) > 1:
+            self.values[var] = self.lanes_of(value, self.names.new(var))
             return
         index = value.dtype in ("int32", "int64") and (
             self.is_index(value) or constant(value) is not None
         )
         text = self.index(value) if index else self.value(value)
         kind = self.d.index if index else self.d.value_type(value.dtype)
-        name = self.names.set(var, self.names.fresh(var.name))
+        name = self.names.new(var)
         self.line(f"const {kind} {name} = {text};")
         if index or value.dtype in ("int32", "int64"):
             self.scope.integers[var] = index
         else:
             self.values[var] = name
+
+    def lanes_of(self, value: PrimExpr, name: str) -> str:
+        """Write a vector's lanes into an array of this name; the name itself."""
+        lanes = dt.lanes(value.dtype)
+        self.line(f"{self.d.value_type(value.dtype)} {name}[{lanes}];")
+        self.each_lane(
+            lanes, [value], lambda: self.line(f"{name}[{self.scope.lane}] = {self.value(value)};")
+        )
+        return name
 
     def each_lane(self, lanes: int, nodes: list[PrimExpr], write: Callable[[], None]) -> None:
         """Call ``write`` for each lane: once inside a loop, or with each number."""

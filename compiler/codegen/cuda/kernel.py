@@ -129,7 +129,7 @@ class CudaKernel(CKernel):
     def _thread(self, var: Var) -> None:
         """A variable for a coordinate of the thread or of its block."""
         place, _, axis = var.name.partition(".")
-        name = self.names.set(var, self.names.fresh(f"{_COORDINATES.get(place, place)}{axis}"))
+        name = self.names.new(var, f"{_COORDINATES.get(place, place)}{axis}")
         self.line(f"const {self.d.index} {name} = {var.name};")
         self.scope.integers[var] = True
 
@@ -225,7 +225,7 @@ class CudaKernel(CKernel):
                 "scopes: local, shared; run the passes of build before: "
                 "whet.compiler.passes.run_build_passes",
             )
-        name = self.names.set(b, self.names.fresh(b.name))
+        name = self.names.new(b)
         kind, shape = self.d.memory_type(b.dtype), shape_text(b)
         if scope.startswith("shared"):
             place = f"{self._offset_of(b)}, {self._elements(b)}"

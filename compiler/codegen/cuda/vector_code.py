@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.codegen.c.dialect import Dialect
 from whet.compiler.codegen.c.indices import from_pointer
 from whet.compiler.codegen.c.precedence import Text
 from whet.compiler.codegen.c.scope import Held
-from whet.compiler.codegen.c.statements import Statements, overlaps
+from whet.compiler.codegen.c.statements import Statements, overlaps, stored_nodes
 from whet.compiler.codegen.cuda.dot_product import PACK
 from whet.compiler.codegen.cuda.lanes import lane_form, uniform
 from whet.compiler.codegen.cuda.vectors import (
@@ -82,7 +83,7 @@ class VectorStores:
         block = min(lanes, block_lanes(n.value, n.buffer.dtype))
         if block == lanes:
             self._group(n, lanes)
-        elif lanes % block or overlaps(n) or not all(map(can_part, _parts(n))):
+        elif lanes % block or overlaps(n) or not all(map(can_part, stored_nodes(n))):
             self.statements.store_lanes(n, lanes)
         else:
             for first in range(0, lanes, block):
@@ -93,14 +94,13 @@ class VectorStores:
     def _group(self, n: BufferStore, lanes: int) -> None:
         """A store whose lanes are written together."""
         self.expressions.begin(n.value)
-        test = self._condition(n.mask)
+        test, free = self._condition(n.mask), replace(n, mask=None)
         if isinstance(test, bool):
-            free = n if not test else BufferStore(n.buffer, n.value, n.indices)
-            self._open_group(free, lanes)
+            self._open_group(free if test else n, lanes)
             return
         self.line(f"if ({self._scalar(test)}) {{")
         with self._inside(test):
-            self._open_group(BufferStore(n.buffer, n.value, n.indices), lanes)
+            self._open_group(free, lanes)
         self.line("}")
 
     def _open_group(self, n: BufferStore, lanes: int) -> None:
@@ -166,7 +166,7 @@ class VectorStores:
 
     def _load(self, n: BufferLoad) -> Text:
         if n.mask is not None and structural_key(n.mask) in self._given:
-            n = BufferLoad(n.buffer, n.indices, n.dtype)  # a lane that is stored is read
+            n = replace(n, mask=None)  # a lane that is stored is read
         return self.expressions.load(n)
 
     def _hold(self, n: PrimExpr) -> None:
@@ -321,10 +321,6 @@ class VectorStores:
         held, read_as = dict(self.scope.held), dict(self._read_as)
         yield
         self.scope.held, self._read_as = held, read_as
-
-
-def _parts(n: BufferStore) -> list[PrimExpr]:
-    return [n.value, *n.indices, *([] if n.mask is None else [n.mask])]
 
 
 def _variable(dtype: str, lanes: int, dialect: Dialect) -> str:
