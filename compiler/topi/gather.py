@@ -38,7 +38,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
         )
 
     def element(*i: Any) -> Any:
-        return data(*with_axis(i, k, cast(index_type(indices), indices(*i))))
+        return data(*with_axis(i, k, index_at(indices, *i)))
 
     return compute(indices.shape, element, "T_gather", INJECTIVE)
 
@@ -71,8 +71,7 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
             raise ArgumentError(asked, f"dimension {d} has {y} elements and {x} indices")
 
     def element(*i: Any) -> Any:
-        kind = index_type(indices)
-        own = [cast(kind, indices(const(m), *i[:rank])) for m in range(count)]
+        own = [index_at(indices, const(m), *i[:rank]) for m in range(count)]
         return a(*i[:batch_dims], *own, *i[rank:])
 
     shape = (*indices.shape[1:], *a.shape[batch_dims + count :])
@@ -85,6 +84,6 @@ def check_integers(indices: Tensor, asked: str) -> None:
         raise ArgumentError(asked, f"the indices are {indices.dtype}, not integers", "cast them")
 
 
-def index_type(indices: Tensor) -> str:
-    """The type that indices are computed with."""
-    return "int64" if indices.dtype.endswith("64") else "int32"
+def index_at(indices: Tensor, *place: Any) -> Any:
+    """One of the indices, in the type that indices are computed with."""
+    return cast("int64" if indices.dtype.endswith("64") else "int32", indices(*place))

@@ -162,6 +162,3 @@ def _linear(data: Tensor, axis: int, want: int, at: Fraction) -> Tensor:
         return first + (second - first) * part
 
     return _picked(data, axis, want, element, "resize_linear")
-
-
-__all__ = ["resize2d"]

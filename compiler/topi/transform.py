@@ -9,9 +9,9 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import IntImm, PrimExpr
-from whet.compiler.tir.ops.ops import add, cast, const, convert, floordiv, if_then_else
+from whet.compiler.tir.ops.ops import add, const, convert, floordiv, if_then_else
 from whet.compiler.topi.elementwise import at, broadcast_shape
-from whet.compiler.topi.gather import check_integers, index_type
+from whet.compiler.topi.gather import check_integers, index_at
 from whet.compiler.topi.shapes import (
     is_one,
     is_zero,
@@ -320,7 +320,7 @@ def take(
     behind = k + indices.ndim - shared
 
     def element(*i: Any) -> Any:
-        x = cast(index_type(indices), indices(*i[:shared], *i[k:behind]))
+        x = index_at(indices, *i[:shared], *i[k:behind])
         if mode == "clip":
             x = nearest_inside(x, n)
         elif mode == "wrap":

@@ -102,7 +102,8 @@ class Expressions:
             Cast: self._cast,
             **dict.fromkeys((Add, Sub, Mul), self._arithmetic),
             **dict.fromkeys((Div, Mod, FloorDiv, FloorMod), self._division),
-            **dict.fromkeys((Min, Max), self._minmax),
+            Min: lambda n: self._called("min", n),
+            Max: lambda n: self._called("max", n),
             **dict.fromkeys((EQ, NE, LT, LE, GT, GE), self._compare),
             And: lambda n: self._logic(n, "&&", AND),
             Or: lambda n: self._logic(n, "||", OR),
@@ -203,7 +204,8 @@ class Expressions:
 
     def each_lane(self, lanes: int, nodes: list[PrimExpr], write: Callable[[], None]) -> None:
         """Call ``write`` for each lane: once inside a loop, or with each number."""
-        if lanes <= self.d.expanded_lanes or any(map(_picks, nodes)):
+        picked = any(nodes_of(n, Shuffle) for n in nodes)  # by their numbers
+        if lanes <= self.d.expanded_lanes or picked:
             for k in range(lanes):
                 with self.scope.at_lane(k):
                     write()
@@ -293,7 +295,7 @@ class Expressions:
             symbol = "/" if kind in (Div, FloorDiv) else "%"
             return f"{self.value(n.a, MUL)} {symbol} {self.value(n.b, UNARY)}", MUL
         op = {Div: "div", Mod: "mod", FloorDiv: "floordiv", FloorMod: "floormod"}[kind]
-        return f"{self.use.get(op, name)}({self.value(n.a)}, {self.value(n.b)})", ATOM
+        return self._called(op, n)
 
     def _float_division(self, n: BinaryOp) -> Text:
         if isinstance(n, Div):
@@ -305,9 +307,9 @@ class Expressions:
             return self.text(quotient)
         return self.text(Sub(n.a, Mul(quotient, n.b, n.dtype), n.dtype))
 
-    def _minmax(self, n: BinaryOp) -> Text:
-        name = self.use.get("min" if isinstance(n, Min) else "max", n.dtype)
-        return f"{name}({self.value(n.a)}, {self.value(n.b)})", ATOM
+    def _called(self, op: str, n: BinaryOp) -> Text:
+        """An operation by a small function."""
+        return f"{self.use.get(op, n.dtype)}({self.value(n.a)}, {self.value(n.b)})", ATOM
 
     # conditions
 
@@ -386,8 +388,3 @@ class Expressions:
         if text is None:
             raise CodegenError(f"call {n.op}", f"{self.d.name} code has no such function")
         return text
-
-
-def _picks(n: Any) -> bool:
-    """True if lanes are picked by number somewhere."""
-    return bool(nodes_of(n, Shuffle))

@@ -193,7 +193,7 @@ class CudaKernel(CKernel):
         first, second, total = n.args
         kind = "unsigned int" if dt.is_uint(first.dtype) else "int"
         words = [
-            self._word(x) if isinstance(x, BufferLoad) and _is_byte(x) else self.value(x)
+            self._word(x) if isinstance(x, BufferLoad) and dt.bits(x.dtype) == 8 else self.value(x)
             for x in (first, second)
         ]
         same = dt.is_uint(first.dtype) == dt.is_uint(total.dtype)
@@ -272,11 +272,6 @@ class CudaKernel(CKernel):
         )
         self.scope.place(b, f"((const {kind} *){name})" if short else name)
         self.statements.statement(n.body)
-
-
-def _is_byte(n: BufferLoad) -> bool:
-    """True if a load is of the first of four bytes."""
-    return dt.bits(n.dtype) == 8
 
 
 def _needs_long(func: PrimFunc) -> bool:

@@ -30,7 +30,6 @@ from whet.compiler.codegen.cuda.vectors import (
     vector_type,
 )
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import (
     Add,
     And,
@@ -105,7 +104,7 @@ class VectorStores:
 
     def _open_group(self, n: BufferStore, lanes: int) -> None:
         self.scattered.update(scattered(n, self.analyzer))
-        piece = 1 if n.mask is not None else self._piece(n.buffer, n.indices)
+        piece = 1 if n.mask is not None else self._piece(n)
         if piece > 1 and self._moved(n, piece):
             return
         # where a lane reads what another one writes, lanes that are not stored are read, too
@@ -127,7 +126,7 @@ class VectorStores:
         if not isinstance(v, BufferLoad) or self._condition(v.mask) is not True:
             return False
         lanes = dt.lanes(v.dtype)
-        if lanes != piece or self._piece(v.buffer, v.indices) != piece:
+        if lanes != piece or self._piece(v) != piece:
             return False
         self._store_piece(n, 0, piece, self._loaded(v, 0, piece))
         return True
@@ -159,8 +158,7 @@ class VectorStores:
 
     def _store_piece(self, n: BufferStore, first: int, piece: int, text: str) -> None:
         kind = vector_type(n.buffer.dtype, piece)
-        at = f"{self.scope.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
-        self.line(f"whet_store<{kind}>({at}, {text});")
+        self.line(f"whet_store<{kind}>({self._place(n, first)}, {text});")
 
     # reading
 
@@ -212,7 +210,7 @@ class VectorStores:
         self.scope.held[id(n)] = Held(n, (name,), 0)
 
     def _hold_load(self, n: BufferLoad) -> None:
-        piece, test = self._piece(n.buffer, n.indices), self._condition(n.mask)
+        piece, test = self._piece(n), self._condition(n.mask)
         if piece == 1 or test is False:
             return
         if self._by_lanes and n.mask is None and n.buffer.storage_scope != "global":
@@ -260,29 +258,30 @@ class VectorStores:
         """A branch's value into the variable."""
         with self._fresh_reads():
             free = isinstance(value, BufferLoad) and self._condition(value.mask) is True
-            if free and self._piece(value.buffer, value.indices) == lanes:  # type: ignore[attr-defined]
+            if free and self._piece(value) == lanes:  # type: ignore[arg-type]
                 self.line(f"{name} = {self._loaded(value, 0, lanes)};")  # type: ignore[arg-type]
                 return
             self._hold(value)
             self._fill(name, value, 0, lanes)
 
     def _loaded(self, n: BufferLoad, first: int, piece: int) -> str:
-        at = f"{self.scope.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
-        return f"whet_load<{vector_type(n.buffer.dtype, piece)}>({at})"
+        return f"whet_load<{vector_type(n.buffer.dtype, piece)}>({self._place(n, first)})"
 
     # small questions
 
-    def _piece(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> int:
+    def _piece(self, n: BufferLoad | BufferStore) -> int:
         """Elements that go at once; 1 where they go one by one."""
-        if len(indices) != 1 or buffer.strides:
+        if len(n.indices) != 1 or n.buffer.strides:
             return 1
-        return piece_lanes(buffer, indices[0], self.analyzer)
+        return piece_lanes(n.buffer, n.indices[0], self.analyzer)
 
-    def _first_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...], first: int) -> str:
-        form = lane_form(indices[0])
+    def _place(self, n: BufferLoad | BufferStore, first: int) -> str:
+        """A buffer's pointer and the index of a lane, as arguments of what moves a vector."""
+        form = lane_form(n.indices[0])
         assert form is not None, "only what has a form is moved whole"
         at = Add(form[0], IntImm(form[0].dtype, first), form[0].dtype)
-        return self.index(self.analyzer.affine(from_pointer(buffer, at)).to_expr("int64"))
+        index = self.analyzer.affine(from_pointer(n.buffer, at)).to_expr("int64")
+        return f"{self.scope.pointer(n.buffer)}, {self.index(index)}"
 
     def _scalar(self, test: PrimExpr) -> str:
         with self.scope.at_lane(None):

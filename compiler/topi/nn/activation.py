@@ -7,7 +7,7 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute, select
-from whet.compiler.tir.ops import mathematics as m
+from whet.compiler.tir.ops.mathematics import erf, sigmoid
 from whet.compiler.tir.ops.ops import const, maximum
 from whet.compiler.topi.elementwise import each_element, unary
 from whet.compiler.topi.shapes import one_axis
@@ -22,12 +22,12 @@ def rectified(x: Any) -> Any:
 def gelu_of(x: Any) -> Any:
     """gelu of one element, exact."""
     half = const(0.5, x.dtype)
-    return x * (half + half * m.erf(x * const(0.5**0.5, x.dtype)))
+    return x * (half + half * erf(x * const(0.5**0.5, x.dtype)))
 
 
 def silu_of(x: Any) -> Any:
     """silu of one element."""
-    return x * m.sigmoid(x)
+    return x * sigmoid(x)
 
 
 def leaky_relu(x: Tensor, alpha: float) -> Tensor:
@@ -58,7 +58,7 @@ def _gelu_tanh_of(x: Any) -> Any:
     """gelu_tanh of one element: ``(1 + tanh(y)) / 2`` is ``sigmoid(2 * y)``."""
     twice = 2 * math.sqrt(2 / math.pi)
     cubic = const(twice * 0.044715, x.dtype) * x * x
-    return x * m.sigmoid(x * (const(twice, x.dtype) + cubic))
+    return x * sigmoid(x * (const(twice, x.dtype) + cubic))
 
 
 relu = unary("relu", rectified, "Each element, and 0 for a negative one.")

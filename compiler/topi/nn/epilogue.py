@@ -14,7 +14,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute, placeholder
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.ops import mathematics as m
+from whet.compiler.tir.ops.mathematics import sigmoid
 from whet.compiler.tir.ops.ops import const, maximum, minimum
 from whet.compiler.topi.nn.activation import gelu_of, rectified, silu_of
 from whet.compiler.topi.shapes import one_axis, product
@@ -27,7 +27,7 @@ _ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
     "relu": rectified,
     "gelu": gelu_of,
     "silu": silu_of,
-    "sigmoid": m.sigmoid,
+    "sigmoid": sigmoid,
 }
 _WITH_TENSOR = ("bias", "residual")
 _WORDS = (*_WITH_TENSOR, *_ELEMENTWISE)
@@ -201,6 +201,3 @@ def _applied(
     for k in axes[1:]:
         channel = channel * data.shape[k] + i[k]
     return x + operand(channel).astype(x.dtype)
-
-
-__all__ = ["Epilogue"]

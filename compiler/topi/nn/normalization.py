@@ -8,7 +8,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import PrimExpr
-from whet.compiler.tir.ops import mathematics as m
+from whet.compiler.tir.ops.mathematics import rsqrt
 from whet.compiler.tir.ops.ops import cast, const
 from whet.compiler.topi import reduction
 from whet.compiler.topi.elementwise import at, divide, multiply, subtract
@@ -43,7 +43,7 @@ def layer_norm(
     variance = divide(reduction.sum(multiply(away, away), over, keepdims=True), many)
 
     def element(*i: Any) -> Any:
-        out = away(*i) * m.rsqrt(at(variance, i) + const(epsilon, data.dtype))
+        out = away(*i) * rsqrt(at(variance, i) + const(epsilon, data.dtype))
         own = [i[k] for k in over]
         out = out if gamma is None else out * gamma(*own)
         return out if beta is None else out + beta(*own)
@@ -73,7 +73,7 @@ def rms_norm(
     squares = reduction.sum(multiply(data, data), over, keepdims=True)
 
     def inverse(*i: Any) -> Any:
-        return m.rsqrt(squares(*i) / many + const(epsilon, data.dtype))
+        return rsqrt(squares(*i) / many + const(epsilon, data.dtype))
 
     scale = compute(squares.shape, inverse, "T_rms", ELEMWISE)
 
@@ -128,7 +128,7 @@ def batch_norm(
 
     # Two numbers a channel are all that an element needs.
     def factor(c: Any) -> Any:
-        inverse = m.rsqrt(moving_var(c) + small)
+        inverse = rsqrt(moving_var(c) + small)
         return inverse * gamma(c) if scale is None or scale else inverse
 
     by = compute(moving_var.shape, factor, "T_scale", ELEMWISE)

@@ -265,6 +265,3 @@ def _places(data: Tensor, pool_type: str, layout: str, asked: str) -> tuple[int,
             "topi.layout_transform(data, layout, 'NCHW')",
         )
     return places[0], places[1]
-
-
-__all__ = ["adaptive_pool", "global_pool", "pool2d"]

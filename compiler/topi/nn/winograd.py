@@ -228,6 +228,3 @@ def matrix_row(matrix: Matrix, place: Any, values: list[Any]) -> Any:
     for k in range(len(sums) - 2, -1, -1):
         out = if_then_else(place == k, sums[k], out)
     return out
-
-
-__all__ = ["WinogradStages", "conv2d_winograd", "matrix_row"]
