@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Tensor, compute
+from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi.elementwise import cast
-from whet.compiler.topi.tag import ELEMWISE
+from whet.compiler.topi.elementwise import cast, each_element
 
 _HALVES = ("float16", "bfloat16")
 
@@ -40,4 +39,4 @@ def stored(t: Tensor, dtype: str) -> Tensor:
     dtype = dt.check(dtype)
     if t.dtype == dtype:
         return t
-    return compute(t.shape, lambda *i: ops.cast(dtype, t(*i)), name=t.op.name, tag=ELEMWISE)
+    return each_element(t, lambda one: ops.cast(dtype, one), t.op.name)

@@ -21,9 +21,10 @@ from whet.compiler.tir.ops.ops import (
     min_value,
     multiply,
 )
+from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.halves import stored, summed_in
 from whet.compiler.topi.shapes import is_zero, one_axis
-from whet.compiler.topi.tag import COMM_REDUCE, ELEMWISE
+from whet.compiler.topi.tag import COMM_REDUCE
 
 Axis = int | Sequence[int] | None
 
@@ -82,7 +83,7 @@ def _reduction(name: str, combine: Callable[..., Any], nothing: str) -> Callable
         over = _Over.of(data, axis, keepdims, f"{name}({data}, axis={axis})")
         stage = f"{data.op.name}_red"
         if not over.inner:
-            return compute(data.shape, lambda *i: data(*i), name=stage, tag=ELEMWISE)
+            return each_element(data, lambda one: one, stage)
         kind = summed_in(data.dtype) if rounded else data.dtype
 
         def element(*i: Any) -> Any:

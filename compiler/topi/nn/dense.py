@@ -28,8 +28,7 @@ def matmul(
         ArgumentError: if they are not two matrices of one dtype that fit together.
     """
     asked = f"matmul({a}, {b})"
-    if a.ndim != 2 or b.ndim != 2:
-        raise ArgumentError(asked, "both must have two dimensions")
+    _check_ranks(a, b, 2, asked)
     if a.dtype != b.dtype:
         raise ArgumentError(asked, f"the dtypes {a.dtype} and {b.dtype} differ")
     n, length = reversed(a.shape) if transp_a else a.shape
@@ -57,8 +56,7 @@ def dense(
         ArgumentError: the shapes do not fit.
     """
     asked = f"dense({data}, {weight})"
-    if data.ndim != 2 or weight.ndim != 2:
-        raise ArgumentError(asked, "both must have two dimensions")
+    _check_ranks(data, weight, 2, asked)
     if not data.shape[1] == weight.shape[1]:
         raise ArgumentError(asked, "the columns of data and weight differ")
     k = reduce_axis((0, data.shape[1]), name="k")
@@ -95,10 +93,9 @@ def batch_matmul(
     """
     a, b = tensor_a, tensor_b
     asked = f"batch_matmul({a}, {b}, transpose_a={transpose_a}, transpose_b={transpose_b})"
-    if a.ndim != 3 or b.ndim != 3:
-        raise ArgumentError(asked, "both must have three dimensions")
-    n, k = (a.shape[2], a.shape[1]) if transpose_a else (a.shape[1], a.shape[2])
-    m, k2 = (b.shape[1], b.shape[2]) if transpose_b else (b.shape[2], b.shape[1])
+    _check_ranks(a, b, 3, asked)
+    n, k = reversed(a.shape[1:]) if transpose_a else a.shape[1:]
+    k2, m = reversed(b.shape[1:]) if transpose_b else b.shape[1:]
     if not k == k2:
         raise ArgumentError(asked, f"{k} and {k2} elements are not multiplied")
     (batch,) = broadcast_shape(a.shape[:1], b.shape[:1], asked)
@@ -106,14 +103,19 @@ def batch_matmul(
     result = out_dtype or a.dtype
 
     def element(x: Any, i: Any, j: Any) -> Any:
-        p = const(0) if is_one(a.shape[0]) else x
-        q = const(0) if is_one(b.shape[0]) else x
+        p, q = (const(0) if is_one(t.shape[0]) else x for t in (a, b))
         left = a[p, r, i] if transpose_a else a[p, i, r]
         right = b[q, j, r] if transpose_b else b[q, r, j]
         return sum_of_products(result, left, right, r)
 
     out = compute((batch, n, m), element, "T_batch_matmul", "batch_matmul")
     return stored(out, result)
+
+
+def _check_ranks(a: Tensor, b: Tensor, rank: int, asked: str) -> None:
+    if a.ndim != rank or b.ndim != rank:
+        many = "two" if rank == 2 else "three"
+        raise ArgumentError(asked, f"both must have {many} dimensions")
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:

@@ -11,7 +11,7 @@ from whet.compiler.tir import PrimExpr
 from whet.compiler.tir.ops.mathematics import rsqrt
 from whet.compiler.tir.ops.ops import cast, const
 from whet.compiler.topi import reduction
-from whet.compiler.topi.elementwise import at, divide, multiply, subtract
+from whet.compiler.topi.elementwise import at, divide, each_element, multiply, subtract
 from whet.compiler.topi.halves import stored, widened
 from whet.compiler.topi.shapes import one_axis, product
 from whet.compiler.topi.tag import BROADCAST, ELEMWISE, INJECTIVE
@@ -71,11 +71,8 @@ def rms_norm(
     dtype, data = data.dtype, widened(data)
     many = _elements(data, over)
     squares = reduction.sum(multiply(data, data), over, keepdims=True)
-
-    def inverse(*i: Any) -> Any:
-        return rsqrt(squares(*i) / many + const(epsilon, data.dtype))
-
-    scale = compute(squares.shape, inverse, "T_rms", ELEMWISE)
+    small = const(epsilon, data.dtype)
+    scale = each_element(squares, lambda total: rsqrt(total / many + small), "T_rms")
 
     def element(*i: Any) -> Any:
         out = data(*i) * at(scale, i)

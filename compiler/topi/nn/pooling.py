@@ -22,6 +22,7 @@ from whet.compiler.tir.ops.ops import (
     truncdiv,
 )
 from whet.compiler.topi import reduction
+from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.halves import summed_in, widened
 from whet.compiler.topi.layout import Layout
 from whet.compiler.topi.nn.windows import Windows, each, padded, pair, windows_of
@@ -101,12 +102,7 @@ def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
         return reduction.max(data, places, keepdims=True)
     h, w = (data.shape[k] for k in places)
     total = reduction.sum(widened(data), places, keepdims=True)
-    return compute(
-        total.shape,
-        lambda *i: _average(total(*i), h * w, data.dtype),
-        "T_pool_avg",
-        ELEMWISE,
-    )
+    return each_element(total, lambda one: _average(one, h * w, data.dtype), "T_pool_avg")
 
 
 def adaptive_pool(

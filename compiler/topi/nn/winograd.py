@@ -224,7 +224,7 @@ def matrix_row(matrix: Matrix, place: Any, values: list[Any]) -> Any:
         values: as many as it has columns.
     """
     sums = combined(matrix, values, lambda x: const(x, values[0].dtype))
-    out = sums[-1]
-    for k in range(len(sums) - 2, -1, -1):
-        out = if_then_else(place == k, sums[k], out)
+    out = sums.pop()
+    for k, one in reversed(list(enumerate(sums))):
+        out = if_then_else(place == k, one, out)
     return out
