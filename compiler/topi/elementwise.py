@@ -3,15 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import IntImm, PrimExpr
 from whet.compiler.tir.ops import mathematics as m
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.tir.ops.ops import const
+from whet.compiler.topi.shapes import is_one
+from whet.compiler.topi.tag import BROADCAST, ELEMWISE
+
+__all__ = [
+    "abs",
+    "add",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "broadcast_to",
+    "cast",
+    "ceil",
+    "clip",
+    "cos",
+    "divide",
+    "elemwise_sum",
+    "equal",
+    "erf",
+    "exp",
+    "floor",
+    "floor_divide",
+    "floor_mod",
+    "full",
+    "full_like",
+    "greater",
+    "greater_equal",
+    "identity",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "not_equal",
+    "ones",
+    "power",
+    "right_shift",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sqrt",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "zeros",
+]
 
 Operand = Tensor | PrimExpr | int | float
 Shape = tuple[PrimExpr, ...]
@@ -41,11 +103,6 @@ def _broadcast_extent(x: PrimExpr, y: PrimExpr, asked: str) -> PrimExpr:
     )
 
 
-def is_one(size: object) -> bool:
-    """True for a size that is known to be 1."""
-    return isinstance(size, IntImm) and size.value == 1
-
-
 def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
     """``data`` repeated to ``shape``.
 
@@ -57,7 +114,7 @@ def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
     if len(broadcast_shape(data.shape, to, asked)) != len(to):
         raise ArgumentError(asked, "the result has more dimensions than were asked for")
     name = f"{data.op.name}_to"
-    return te.compute(to, lambda *i: at(data, i), name=name, tag=tag.BROADCAST)
+    return compute(to, lambda *i: at(data, i), name, BROADCAST)
 
 
 def at(data: Operand, index: Sequence[PrimExpr]) -> Any:
@@ -68,12 +125,19 @@ def at(data: Operand, index: Sequence[PrimExpr]) -> Any:
     return data(*[ops.const(0) if is_one(d) else i for d, i in zip(data.shape, own)])
 
 
-def _unary(name: str, change: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
+def each_element(x: Tensor, change: Callable[[Any], Any], name: str) -> Tensor:
+    """``change`` of each element, as a stage of this name."""
+    return compute(x.shape, lambda *i: change(x(*i)), name, ELEMWISE)
+
+
+def unary(name: str, change: Callable[[Any], Any], says: str = "") -> Callable[[Tensor], Tensor]:
+    """The operator that computes ``change`` of each element; ``says`` is its docstring."""
+
     def operator(x: Tensor) -> Tensor:
-        return te.compute(x.shape, lambda *i: change(x(*i)), name=f"T_{name}", tag=tag.ELEMWISE)
+        return each_element(x, change, f"T_{name}")
 
     operator.__name__ = name
-    operator.__doc__ = f"``{name}`` of each element."
+    operator.__doc__ = says or f"``{name}`` of each element."
     return operator
 
 
@@ -83,11 +147,11 @@ def _binary(name: str, combine: Callable[[Any, Any], Any]) -> Callable[..., Any]
             return combine(lhs, rhs)
         a, b = (x.shape if isinstance(x, Tensor) else () for x in (lhs, rhs))
         shape = broadcast_shape(a, b, f"{name}({lhs}, {rhs})")
-        return te.compute(
+        return compute(
             shape,
             lambda *i: combine(at(lhs, i), at(rhs, i)),
-            name=f"T_{name}",
-            tag=tag.BROADCAST,
+            f"T_{name}",
+            BROADCAST,
         )
 
     operator.__name__ = name
@@ -95,33 +159,33 @@ def _binary(name: str, combine: Callable[[Any, Any], Any]) -> Callable[..., Any]
     return operator
 
 
-exp = _unary("exp", m.exp)
-log = _unary("log", m.log)
-sqrt = _unary("sqrt", m.sqrt)
-rsqrt = _unary("rsqrt", m.rsqrt)
-log2 = _unary("log2", m.log2)
-log10 = _unary("log10", m.log10)
-tan = _unary("tan", m.tan)
-isnan = _unary("isnan", m.isnan)
-isinf = _unary("isinf", m.isinf)
-isfinite = _unary("isfinite", m.isfinite)
-tanh = _unary("tanh", m.tanh)
-sigmoid = _unary("sigmoid", m.sigmoid)
-erf = _unary("erf", m.erf)
-sin = _unary("sin", m.sin)
-cos = _unary("cos", m.cos)
-floor = _unary("floor", m.floor)
-ceil = _unary("ceil", m.ceil)
-trunc = _unary("trunc", m.trunc)
-round = _unary("round", m.round)
-abs = _unary("abs", m.abs)
-negative = _unary("negative", ops.negate)
-identity = _unary("identity", lambda x: x)
-bitwise_not = _unary("bitwise_not", ops.bitwise_not)
-logical_not = _unary(
+exp = unary("exp", m.exp)
+log = unary("log", m.log)
+sqrt = unary("sqrt", m.sqrt)
+rsqrt = unary("rsqrt", m.rsqrt)
+log2 = unary("log2", m.log2)
+log10 = unary("log10", m.log10)
+tan = unary("tan", m.tan)
+isnan = unary("isnan", m.isnan)
+isinf = unary("isinf", m.isinf)
+isfinite = unary("isfinite", m.isfinite)
+tanh = unary("tanh", m.tanh)
+sigmoid = unary("sigmoid", m.sigmoid)
+erf = unary("erf", m.erf)
+sin = unary("sin", m.sin)
+cos = unary("cos", m.cos)
+floor = unary("floor", m.floor)
+ceil = unary("ceil", m.ceil)
+trunc = unary("trunc", m.trunc)
+round = unary("round", m.round)
+abs = unary("abs", m.abs)
+negative = unary("negative", ops.negate)
+identity = unary("identity", lambda x: x)
+bitwise_not = unary("bitwise_not", ops.bitwise_not)
+logical_not = unary(
     "logical_not", lambda x: ops.logical_not(x) if x.dtype == "bool" else x.equal(0)
 )
-sign = _unary(
+sign = unary(
     "sign",
     lambda x: ops.select(x > 0, ops.cast(x.dtype, 1), ops.select(x < 0, ops.cast(x.dtype, -1), x)),
 )
@@ -169,23 +233,19 @@ right_shift = _binary("right_shift", lambda a, b: ops.bitwise("shift_right", a, 
 
 def cast(x: Tensor, dtype: str) -> Tensor:
     """Each element converted to ``dtype``."""
-    return te.compute(x.shape, lambda *i: x(*i).astype(dtype), name="T_cast", tag=tag.ELEMWISE)
+    return each_element(x, lambda one: one.astype(dtype), "T_cast")
 
 
 def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
     """Each element, no less than ``a_min`` and no more than ``a_max``."""
-    low, high = te.const(a_min, x.dtype), te.const(a_max, x.dtype)
-
-    def element(*i: Any) -> Any:
-        return ops.maximum(ops.minimum(x(*i), high), low)
-
-    return te.compute(x.shape, element, name="T_clip", tag=tag.ELEMWISE)
+    low, high = const(a_min, x.dtype), const(a_max, x.dtype)
+    return each_element(x, lambda one: ops.maximum(ops.minimum(one, high), low), "T_clip")
 
 
 def full(shape: Sequence[Any], dtype: str, fill_value: Any) -> Tensor:
     """A tensor whose elements are all ``fill_value``."""
     value = ops.cast(dtype, fill_value)
-    return te.compute(tuple(shape), lambda *i: value, name="T_full", tag=tag.ELEMWISE)
+    return compute(shape, lambda *i: value, "T_full", ELEMWISE)
 
 
 def full_like(x: Tensor, fill_value: Any) -> Tensor:
@@ -217,9 +277,7 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
         raise ArgumentError(asked, "their shapes differ")
 
     def element(*i: Any) -> Any:
-        out: Any = given[0](*i)
-        for t in given[1:]:
-            out = out + t(*i)
-        return out
+        elements: list[Any] = [t(*i) for t in given]
+        return reduce(ops.add, elements)
 
-    return te.compute(given[0].shape, element, name="T_sum", tag=tag.ELEMWISE)
+    return compute(given[0].shape, element, "T_sum", ELEMWISE)

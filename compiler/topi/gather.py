@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import IntImm
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.tir.ops.ops import cast, const
 from whet.compiler.topi.shapes import one_axis, with_axis
+from whet.compiler.topi.tag import INJECTIVE
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
@@ -39,9 +38,9 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
         )
 
     def element(*i: Any) -> Any:
-        return data(*with_axis(i, k, ops.cast(index_type(indices), indices(*i))))
+        return data(*with_axis(i, k, index_at(indices, *i)))
 
-    return te.compute(indices.shape, element, name="T_gather", tag=tag.INJECTIVE)
+    return compute(indices.shape, element, "T_gather", INJECTIVE)
 
 
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
@@ -72,12 +71,11 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
             raise ArgumentError(asked, f"dimension {d} has {y} elements and {x} indices")
 
     def element(*i: Any) -> Any:
-        kind = index_type(indices)
-        own = [ops.cast(kind, indices(ops.const(m), *i[:rank])) for m in range(count)]
+        own = [index_at(indices, const(m), *i[:rank]) for m in range(count)]
         return a(*i[:batch_dims], *own, *i[rank:])
 
     shape = (*indices.shape[1:], *a.shape[batch_dims + count :])
-    return te.compute(shape, element, name="T_gather_nd", tag=tag.INJECTIVE)
+    return compute(shape, element, "T_gather_nd", INJECTIVE)
 
 
 def check_integers(indices: Tensor, asked: str) -> None:
@@ -86,6 +84,6 @@ def check_integers(indices: Tensor, asked: str) -> None:
         raise ArgumentError(asked, f"the indices are {indices.dtype}, not integers", "cast them")
 
 
-def index_type(indices: Tensor) -> str:
-    """The type that indices are computed with."""
-    return "int64" if indices.dtype.endswith("64") else "int32"
+def index_at(indices: Tensor, *place: Any) -> Any:
+    """One of the indices, in the type that indices are computed with."""
+    return cast("int64" if indices.dtype.endswith("64") else "int32", indices(*place))

@@ -8,8 +8,7 @@ from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
-from whet.compiler.topi.elementwise import cast
+from whet.compiler.topi.elementwise import cast, each_element
 
 _HALVES = ("float16", "bfloat16")
 
@@ -40,4 +39,4 @@ def stored(t: Tensor, dtype: str) -> Tensor:
     dtype = dt.check(dtype)
     if t.dtype == dtype:
         return t
-    return te.compute(t.shape, lambda *i: ops.cast(dtype, t(*i)), name=t.op.name, tag=tag.ELEMWISE)
+    return each_element(t, lambda one: ops.cast(dtype, one), t.op.name)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.tir.ops.ops import const
 from whet.compiler.topi.elementwise import cast
 from whet.compiler.topi.shapes import nearest_inside, static, with_axis
+from whet.compiler.topi.tag import INJECTIVE
 
 _MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 _METHODS = ("nearest_neighbor", "linear")
@@ -129,7 +129,7 @@ def _fraction(mode: str, have: int, want: int) -> Fraction:
 
 def _picked(data: Tensor, axis: int, want: int, element: Any, name: str) -> Tensor:
     shape = with_axis(data.shape, axis, ops.const(want))
-    return te.compute(shape, element, name=name, tag=tag.INJECTIVE)
+    return compute(shape, element, name, INJECTIVE)
 
 
 def _nearest(data: Tensor, axis: int, want: int, at: Fraction, rounding: str) -> Tensor:
@@ -154,7 +154,7 @@ def _linear(data: Tensor, axis: int, want: int, at: Fraction) -> Tensor:
 
     def element(*i: Any) -> Any:
         x = i[axis] * a + b
-        part = ops.cast(data.dtype, ops.floormod(x, d)) * te.const(1.0 / d, data.dtype)
+        part = ops.cast(data.dtype, ops.floormod(x, d)) * const(1.0 / d, data.dtype)
         low = ops.floordiv(x, d)
         first, second = (
             data(*with_axis(i, axis, nearest_inside(low + k, data.shape[axis]))) for k in (0, 1)
@@ -162,6 +162,3 @@ def _linear(data: Tensor, axis: int, want: int, at: Fraction) -> Tensor:
         return first + (second - first) * part
 
     return _picked(data, axis, want, element, "resize_linear")
-
-
-__all__ = ["resize2d"]

@@ -10,12 +10,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.te import Tensor, compute
+from whet.compiler.tir.ops.ops import floordiv, floormod
 from whet.compiler.topi.shapes import static
+from whet.compiler.topi.tag import INJECTIVE
 
 _PART = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])")
 
@@ -111,7 +110,7 @@ def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
         inner = {x: v for (x, b), v in zip(dst.parts, i) if b}
         return array(*[_place(x, b, src, dst, outer, inner) for x, b in src.parts])
 
-    return te.compute(tuple(shape), element, name="T_layout_trans", tag=tag.INJECTIVE)
+    return compute(shape, element, "T_layout_trans", INJECTIVE)
 
 
 def _place(x: str, block: int, src: Layout, dst: Layout, outer: dict, inner: dict) -> Any:
@@ -122,4 +121,4 @@ def _place(x: str, block: int, src: Layout, dst: Layout, outer: dict, inner: dic
     whole = outer[x] * want + inner[x] if want > 1 else outer[x]
     if have == 1:
         return whole
-    return ops.floormod(whole, have) if block else ops.floordiv(whole, have)
+    return floormod(whole, have) if block else floordiv(whole, have)

@@ -9,13 +9,22 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
-from whet.compiler.tir import IntImm, IterVar
+from whet.compiler.te import Tensor, comm_reducer, compute, reduce_axis, select
+from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.tir.ops.ops import (
+    cast,
+    const,
+    logical_and,
+    logical_or,
+    max_value,
+    min_value,
+    multiply,
+)
+from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.halves import stored, summed_in
-from whet.compiler.topi.shapes import one_axis
+from whet.compiler.topi.shapes import is_zero, one_axis
+from whet.compiler.topi.tag import COMM_REDUCE
 
 Axis = int | Sequence[int] | None
 
@@ -45,7 +54,7 @@ class _Over:
         axes = sorted(one_axis(k, data.ndim, asked) for k in given)
         if len(set(axes)) != len(axes):
             raise ArgumentError(asked, "an axis stands there twice")
-        loops = {k: te.reduce_axis((0, data.shape[k]), name=f"k{k}") for k in axes}
+        loops = {k: reduce_axis((0, data.shape[k]), name=f"k{k}") for k in axes}
         return _Over(data, loops, keepdims)
 
     @property
@@ -53,7 +62,7 @@ class _Over:
         """The result's."""
         extents = enumerate(self.data.shape)
         if self.keepdims:
-            return tuple(ops.const(1) if k in self.inner else d for k, d in extents)
+            return tuple(const(1) if k in self.inner else d for k, d in extents)
         return tuple(d for k, d in extents if k not in self.inner)
 
     def element(self, index: Sequence[Any]) -> Any:
@@ -74,13 +83,13 @@ def _reduction(name: str, combine: Callable[..., Any], nothing: str) -> Callable
         over = _Over.of(data, axis, keepdims, f"{name}({data}, axis={axis})")
         stage = f"{data.op.name}_red"
         if not over.inner:
-            return te.compute(data.shape, lambda *i: data(*i), name=stage, tag=tag.ELEMWISE)
+            return each_element(data, lambda one: one, stage)
         kind = summed_in(data.dtype) if rounded else data.dtype
 
         def element(*i: Any) -> Any:
-            return combine(ops.cast(kind, over.element(i)), axis=[*over.inner.values()])
+            return combine(cast(kind, over.element(i)), axis=[*over.inner.values()])
 
-        out = te.compute(over.shape, element, name=stage, tag=tag.COMM_REDUCE)
+        out = compute(over.shape, element, name=stage, tag=COMM_REDUCE)
         return stored(out, data.dtype)
 
     operator.__name__ = name
@@ -93,9 +102,9 @@ def _reduction(name: str, combine: Callable[..., Any], nothing: str) -> Callable
     return operator
 
 
-_product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
-_every = te.comm_reducer(ops.logical_and, lambda t: ops.const(True), name="all")
-_some = te.comm_reducer(ops.logical_or, lambda t: ops.const(False), name="any")
+_product = comm_reducer(multiply, lambda t: const(1, t), name="prod")
+_every = comm_reducer(logical_and, lambda t: const(True), name="all")
+_some = comm_reducer(logical_or, lambda t: const(False), name="any")
 
 sum = _reduction("sum", te.sum, "0")
 max = _reduction("max", te.max, "the least value of the type (numpy refuses), -inf of floats")
@@ -111,17 +120,17 @@ def _better(name: str, last: bool) -> Callable[..., Any]:
     def combine(x: Any, y: Any) -> Any:
         wins = x[1] > y[1] if name == "argmax" else x[1] < y[1]
         before = x[0] > y[0] if last else x[0] < y[0]
-        chosen = ops.logical_or(wins, ops.logical_and(x[1].equal(y[1]), before))
-        return te.select(chosen, x[0], y[0]), te.select(chosen, x[1], y[1])
+        chosen = logical_or(wins, logical_and(x[1].equal(y[1]), before))
+        return select(chosen, x[0], y[0]), select(chosen, x[1], y[1])
 
     def identity(index: str, value: str) -> Any:
         if dt.is_float(value):
-            worst = ops.const(-math.inf if name == "argmax" else math.inf, value)
+            worst = const(-math.inf if name == "argmax" else math.inf, value)
         else:
-            worst = ops.min_value(value) if name == "argmax" else ops.max_value(value)
-        return ops.min_value(index) if last else ops.max_value(index), worst
+            worst = min_value(value) if name == "argmax" else max_value(value)
+        return min_value(index) if last else max_value(index), worst
 
-    return te.comm_reducer(combine, identity, name=name)
+    return comm_reducer(combine, identity, name=name)
 
 
 def _position(name: str) -> Callable[..., Tensor]:
@@ -136,19 +145,19 @@ def _position(name: str) -> Callable[..., Tensor]:
         _check_places(data, list(over.inner), asked)
 
         def element(*i: Any) -> Any:
-            flat: Any = ops.const(0)
+            flat: Any = const(0)
             for k, loop in over.inner.items():
                 flat = flat * data.shape[k] + loop
-            one = ops.cast("int32", flat), flat_over.element(i)
+            one = cast("int32", flat), flat_over.element(i)
             return reducer(one, axis=[*over.inner.values()])
 
         flat_over = replace(over, keepdims=False)
-        pair = te.compute(flat_over.shape, element, name=f"{data.op.name}_red", tag=f"{name}_pair")
-        return te.compute(
+        pair = compute(flat_over.shape, element, f"{data.op.name}_red", f"{name}_pair")
+        return compute(
             over.shape,
             lambda *i: pair[0](*over.kept(i)),
-            name=f"T_{name}",
-            tag=tag.COMM_REDUCE,
+            f"T_{name}",
+            COMM_REDUCE,
         )
 
     operator.__name__ = name
@@ -166,8 +175,7 @@ def _check_places(data: Tensor, axes: list[int], asked: str) -> None:
         dimensions = f"{data.ndim} dimension{'' if data.ndim == 1 else 's'}"
         raise ArgumentError(asked, f"no axis is named of {dimensions}", "name one, e.g. axis=0")
     for a in axes:
-        extent = data.shape[a]
-        if isinstance(extent, IntImm) and extent.value == 0:
+        if is_zero(data.shape[a]):
             raise ArgumentError(
                 asked,
                 f"axis {a} has 0 elements, and none of them is at any place",

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, extern
 from whet.compiler.tir import Buffer, Stmt, ir_builder
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.tir.ops.ops import add, const, multiply
 from whet.compiler.topi.shapes import one_axis, static
+from whet.compiler.topi.tag import SCAN
 
 # Steps whose sums do not wait for the ones before: only the last of them does.
 _BLOCK = 8
@@ -34,14 +33,14 @@ def cumsum(
     Raises:
         ArgumentError: there is no such axis, or an extent is symbolic.
     """
-    return _scan("cumsum", data, axis, dtype, bool(exclusive), ops.add, 0)
+    return _scan("cumsum", data, axis, dtype, bool(exclusive), add, 0)
 
 
 def cumprod(
     data: Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
 ) -> Tensor:
     """The product of all elements up to each one, along ``axis``; arguments as :func:`cumsum`."""
-    return _scan("cumprod", data, axis, dtype, bool(exclusive), ops.multiply, 1)
+    return _scan("cumprod", data, axis, dtype, bool(exclusive), multiply, 1)
 
 
 def _scan(
@@ -67,9 +66,9 @@ def _scan(
         ib = ir_builder.create()
         given = ib.buffer_ptr(ins[0], shape=sizes)
         made = ib.buffer_ptr(outs[0], shape=sizes)
-        first = ops.const(begin, kind)
+        first = const(begin, kind)
         if 0 in sizes:
-            ib.emit(ops.const(0))
+            ib.emit(const(0))
         elif sizes[2] == 1:
             _along(ib, given, made, sizes, kind, exclusive, combine, first)
         else:
@@ -77,9 +76,7 @@ def _scan(
         return ib.get()
 
     said = {"sizes": sizes, "exclusive": exclusive, "operation": combine.__name__}
-    return te.extern(
-        tuple(shape), [data], body, name=f"T_{name}", dtype=kind, tag=tag.SCAN, attrs=said
-    )
+    return extern(tuple(shape), [data], body, name=f"T_{name}", dtype=kind, tag=SCAN, attrs=said)
 
 
 def _along(
@@ -95,26 +92,20 @@ def _along(
 
         def steps(begin: Any, count: int) -> None:
             """One block: the carry goes through one operation."""
-            total: Any = None
-            before = carry[0]
-            values: list[Any] = []
+            before, totals = carry[0], list[Any]()
             for t in range(count):
                 x = given[i, begin + t, 0].astype(kind)
-                total = x if total is None else combine(total, x)
-                total = ib.let(f"sum{t}", total)
-                values.append(total)
+                totals.append(ib.let(f"sum{t}", combine(totals[-1], x) if t else x))
             old = ib.let("before", before)
-            for t, total in enumerate(values):
-                if exclusive:
-                    made[i, begin + t, 0] = combine(old, values[t - 1]) if t else old
-                else:
-                    made[i, begin + t, 0] = combine(old, total)
-            carry[0] = combine(old, values[-1])
+            results = [combine(old, total) for total in totals]
+            for t, result in zip(range(count), [old, *results] if exclusive else results):
+                made[i, begin + t, 0] = result
+            carry[0] = results[-1]
 
         with ib.for_range(0, whole, name="b") as b:
             steps(b * block, block)
         if length % block:
-            steps(ops.const(whole * block), length % block)
+            steps(const(whole * block), length % block)
 
 
 def _across(
@@ -139,4 +130,4 @@ def _across(
         with ib.for_range(0, width // size, name="b") as b:
             columns(i, b * size, size)
         if width % size:
-            columns(i, ops.const(width // size * size), width % size)
+            columns(i, const(width // size * size), width % size)

@@ -12,10 +12,9 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
-from whet.compiler.te import ComputeOp, Schedule, Tensor
+from whet.compiler.te import ComputeOp, Schedule, Tensor, create_schedule, thread_axis
 from whet.compiler.te.lang.relations import ROOT
 from whet.compiler.tir import IntImm
 from whet.compiler.tir import dtype as dt
@@ -28,7 +27,7 @@ PARALLEL_FROM = 1 << 16
 
 def _inlined(outs: list[Tensor]) -> Schedule:
     """A schedule in which element-wise operations are computed where they are read."""
-    s = te.create_schedule([t.op for t in outs])
+    s = create_schedule([t.op for t in outs])
     for stage in s.stages:
         op = stage.op
         plain = isinstance(op, ComputeOp) and not op.reduce_axis and op.num_outputs == 1
@@ -96,15 +95,15 @@ def _bind(s: Schedule, t: Tensor) -> None:
     fused = s[t].fuse(*axes)
     threads = min(threads, 256) if s[t].op.reduce_axis else threads
     outer, inner = s[t].split(fused, factor=threads)
-    s[t].bind(outer, te.thread_axis("blockIdx.x"))
-    s[t].bind(inner, te.thread_axis("threadIdx.x"))
+    s[t].bind(outer, thread_axis("blockIdx.x"))
+    s[t].bind(inner, thread_axis("threadIdx.x"))
 
 
 _INJECTIVE = ("injective", "elemwise", "broadcast")
 SCHEDULES: dict[str, dict[str, str | Make]] = {
     "generic": {
         **dict.fromkeys(("injective", "elemwise", "broadcast", "reduce"), _inlined),
-        "extern": lambda outs: te.create_schedule([t.op for t in outs]),
+        "extern": lambda outs: create_schedule([t.op for t in outs]),
     },
     "x86": {**dict.fromkeys(_INJECTIVE, x86_injective), "reduce": x86_reduce},
     "cuda": {**dict.fromkeys(_INJECTIVE, cuda_injective), "reduce": cuda_reduce},

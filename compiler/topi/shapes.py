@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import IntImm, PrimExpr
-from whet.compiler.tir.ops import ops
+from whet.compiler.tir.ops.ops import (
+    const,
+    convert,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    multiply,
+)
 
 
 def one_axis(axis: Any, rank: int, asked: str) -> int:
@@ -27,7 +36,7 @@ def static(value: Any, asked: str) -> int:
     Raises:
         ArgumentError: it is not known before the kernel runs.
     """
-    x = ops.convert(value)
+    x = convert(value)
     if not isinstance(x, IntImm):
         raise ArgumentError(asked, f"{x} is not a constant", "give a shape of constants")
     return int(x.value)
@@ -35,18 +44,7 @@ def static(value: Any, asked: str) -> int:
 
 def product(sizes: Sequence[Any]) -> PrimExpr:
     """The number of elements of a shape."""
-    out: PrimExpr = ops.const(1)
-    for d in sizes:
-        out = ops.multiply(out, d)
-    return out
-
-
-def sum_of(sizes: Sequence[Any]) -> PrimExpr:
-    """The sum of extents."""
-    out: PrimExpr = ops.const(0)
-    for d in sizes:
-        out = ops.add(out, d)
-    return out
+    return reduce(multiply, sizes, const(1))
 
 
 def with_axis(items: Sequence[Any], axis: int, item: Any) -> tuple[Any, ...]:
@@ -59,16 +57,21 @@ def is_zero(size: Any) -> bool:
     return isinstance(size, (int, IntImm)) and int(size) == 0
 
 
+def is_one(size: object) -> bool:
+    """True for a size that is known to be 1."""
+    return isinstance(size, IntImm) and size.value == 1
+
+
 def nearest_inside(index: Any, size: Any) -> PrimExpr:
     """The nearest index from 0 to ``size - 1``."""
-    return ops.maximum(ops.minimum(index, size - 1), 0)
+    return maximum(minimum(index, size - 1), 0)
 
 
 def quotient(index: Any, size: Any) -> PrimExpr:
     """``index // size``; 0 for a size of 0, of which there is no index and nothing is computed."""
-    return ops.const(0) if is_zero(size) else ops.floordiv(index, size)
+    return const(0) if is_zero(size) else floordiv(index, size)
 
 
 def remainder(index: Any, size: Any) -> PrimExpr:
     """``index % size``; 0 for a size of 0, of which there is no index and nothing is computed."""
-    return ops.const(0) if is_zero(size) else ops.floormod(index, size)
+    return const(0) if is_zero(size) else floormod(index, size)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import IntImm, PrimExpr
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.tir.ops.ops import add, const, convert, floordiv, if_then_else
 from whet.compiler.topi.elementwise import at, broadcast_shape
-from whet.compiler.topi.gather import check_integers, index_type
+from whet.compiler.topi.gather import check_integers, index_at
 from whet.compiler.topi.shapes import (
+    is_one,
     is_zero,
     nearest_inside,
     one_axis,
@@ -22,13 +21,13 @@ from whet.compiler.topi.shapes import (
     quotient,
     remainder,
     static,
-    sum_of,
     with_axis,
 )
+from whet.compiler.topi.tag import BROADCAST, INJECTIVE
 
 
 def _moved(shape: Sequence[Any], element: Any, name: str) -> Tensor:
-    return te.compute(tuple(shape), element, name=f"T_{name}", tag=tag.INJECTIVE)
+    return compute(shape, element, f"T_{name}", INJECTIVE)
 
 
 def reshape(a: Tensor, newshape: Any) -> Tensor:
@@ -39,7 +38,7 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
     """
     given = [newshape] if isinstance(newshape, (int, PrimExpr)) else list(newshape)
     asked = f"reshape({a}, {[str(d) for d in given]})"
-    have, shape = product(a.shape), [ops.convert(d) for d in given]
+    have, shape = product(a.shape), [convert(d) for d in given]
     free = [k for k, d in enumerate(shape) if isinstance(d, IntImm) and d.value == -1]
     if len(free) > 1:
         raise ArgumentError(asked, "only one extent can be -1")
@@ -47,13 +46,13 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
         rest = product([d for k, d in enumerate(shape) if k != free[0]])
         if is_zero(rest):
             raise ArgumentError(asked, "-1 is no definite number beside an extent of 0")
-        shape[free[0]] = ops.floordiv(have, rest)
+        shape[free[0]] = floordiv(have, rest)
     want = product(shape)
     if isinstance(want, IntImm) and isinstance(have, IntImm) and want.value != have.value:
         raise ArgumentError(asked, f"{have.value} elements do not fill {want.value}")
 
     def element(*i: Any) -> Any:
-        flat: Any = ops.const(0)
+        flat: Any = const(0)
         for x, d in zip(i, shape):
             flat = flat * d + x
         index = []
@@ -69,7 +68,7 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     """``a`` with new axes of extent 1 before ``axis``."""
     place = one_axis(axis, a.ndim + 1, f"expand_dims({a}, {axis})")
-    shape = (*a.shape[:place], *[ops.const(1)] * num_newaxis, *a.shape[place:])
+    shape = (*a.shape[:place], *[const(1)] * num_newaxis, *a.shape[place:])
     return _moved(shape, lambda *i: a(*i[:place], *i[place + num_newaxis :]), "expand_dims")
 
 
@@ -80,7 +79,7 @@ def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
         ArgumentError: an axis has another extent.
     """
     asked = f"squeeze({a}, {axis})"
-    one = [k for k, d in enumerate(a.shape) if isinstance(d, IntImm) and d.value == 1]
+    one = [k for k, d in enumerate(a.shape) if is_one(d)]
     gone = one
     if axis is not None:
         given = [axis] if isinstance(axis, int) else list(axis)
@@ -92,7 +91,7 @@ def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
 
     def element(*i: Any) -> Any:
         outer = dict(zip(kept, i))
-        return a(*[outer.get(k, ops.const(0)) for k in range(a.ndim)])
+        return a(*[outer.get(k, const(0)) for k in range(a.ndim)])
 
     return _moved([a.shape[k] for k in kept], element, "squeeze")
 
@@ -134,13 +133,13 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
         for d, (x, y) in enumerate(zip(given[0].shape, t.shape)):
             if d != k and isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
                 raise ArgumentError(asked, f"axis {d} has the extents {x} and {y}")
-    begins = [sum_of([t.shape[k] for t in given[:n]]) for n in range(len(given) + 1)]
+    begins = list(accumulate((t.shape[k] for t in given), add, initial=const(0)))
 
     def element(*i: Any) -> Any:
         out: Any = given[-1](*with_axis(i, k, i[k] - begins[-2]))
         for t, begin, end in list(zip(given, begins, begins[1:]))[-2::-1]:
             one = t(*with_axis(i, k, i[k] - begin))
-            out = te.if_then_else(i[k] < end, one, out)
+            out = if_then_else(i[k] < end, one, out)
         return out
 
     return _moved(with_axis(given[0].shape, k, begins[-1]), element, "concat")
@@ -192,7 +191,7 @@ def split(ary: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) 
         raise ArgumentError(asked, f"the cuts {cuts[1:-1]} are not in order, up to {n}")
 
     def part(begin: int, end: int) -> Tensor:
-        shape = with_axis(ary.shape, k, ops.const(end - begin))
+        shape = with_axis(ary.shape, k, const(end - begin))
         return _moved(shape, lambda *i: ary(*with_axis(i, k, i[k] + begin)), "split")
 
     return [part(begin, end) for begin, end in pairwise(cuts)]
@@ -242,7 +241,7 @@ def strided_slice(
             start = range(many)[x:].start
             part = slice(start, many if y == -1 else start + y)
         cut = range(*part.indices(many))
-        shape[k], first[k], by[k] = ops.const(len(cut)), cut.start, step
+        shape[k], first[k], by[k] = const(len(cut)), cut.start, step
     return _moved(
         shape,
         lambda *i: a(*[x * step + start for x, step, start in zip(i, by, first)]),
@@ -255,7 +254,7 @@ def tile(a: Tensor, reps: int | Sequence[int]) -> Tensor:
     counts = [reps] if isinstance(reps, int) else list(reps)
     rank = max(a.ndim, len(counts))
     counts = [1] * (rank - len(counts)) + counts
-    lengths = [ops.const(1)] * (rank - a.ndim) + list(a.shape)
+    lengths = [const(1)] * (rank - a.ndim) + list(a.shape)
     if min(counts, default=1) < 0:
         raise ArgumentError(f"tile({a}, {reps})", "a number of times is negative")
 
@@ -321,7 +320,7 @@ def take(
     behind = k + indices.ndim - shared
 
     def element(*i: Any) -> Any:
-        x = ops.cast(index_type(indices), indices(*i[:shared], *i[k:behind]))
+        x = index_at(indices, *i[:shared], *i[k:behind])
         if mode == "clip":
             x = nearest_inside(x, n)
         elif mode == "wrap":
@@ -340,7 +339,7 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
             shape = broadcast_shape(shape, t.shape, f"where({condition}, {x}, {y})")
 
     def element(*i: Any) -> Any:
-        c = ops.convert(at(condition, i))
-        return te.if_then_else(c if c.dtype == "bool" else c != 0, at(x, i), at(y, i))
+        c = convert(at(condition, i))
+        return if_then_else(c if c.dtype == "bool" else c != 0, at(x, i), at(y, i))
 
-    return te.compute(shape, element, name="T_where", tag=tag.BROADCAST)
+    return compute(shape, element, "T_where", BROADCAST)

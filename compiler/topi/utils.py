@@ -7,7 +7,7 @@ from typing import Any
 
 from whet.compiler.te import ComputeOp, Operation, PlaceholderOp, Schedule, Tensor
 from whet.compiler.tir import FloatImm, IntImm, PrimExpr
-from whet.compiler.tir.ops import ops
+from whet.compiler.tir.ops.ops import convert
 from whet.compiler.topi.shapes import product, static
 from whet.compiler.topi.tag import is_broadcast
 
@@ -27,19 +27,19 @@ def get_const_float(expr: Any) -> float:
     Raises:
         ArgumentError: it is not a constant.
     """
-    x = ops.convert(expr)
+    x = convert(expr)
     return float(x.value) if isinstance(x, FloatImm) else float(get_const_int(x))
 
 
 def get_const_tuple(in_tuple: Sequence[Any]) -> tuple[Any, ...]:
     """A shape with Python's ints for its constants; what is symbolic stays."""
-    parts = (ops.convert(d) for d in in_tuple)
+    parts = (convert(d) for d in in_tuple)
     return tuple(int(d.value) if isinstance(d, IntImm) else d for d in parts)
 
 
 def equal_const_int(expr: Any, value: int) -> bool:
     """True for an expression that is this constant."""
-    x = ops.convert(expr)
+    x = convert(expr)
     return isinstance(x, IntImm) and x.value == value
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import MeasureError
@@ -33,12 +35,18 @@ class Arrays:
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
         """The arrays that are read."""
-        return tuple(v for v, computed in zip(self.values, self.computed) if not computed)
+        return tuple(compress(self.values, map(not_, self.computed)))
 
     @property
     def outputs(self) -> tuple[np.ndarray, ...]:
         """The arrays that are written."""
-        return tuple(v for v, computed in zip(self.values, self.computed) if computed)
+        return tuple(compress(self.values, self.computed))
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """Bytes that a call reads, and that it writes."""
+        read, written = (sum(x.nbytes for x in xs) for xs in (self.inputs, self.outputs))
+        return read, written
 
     def spoil(self) -> None:
         """Make the outputs such that a kernel that does not write them is found out."""

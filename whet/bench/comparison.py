@@ -71,9 +71,8 @@ class Comparison:
             kernels: their names.
             measured: the other attributes.
         """
-        read, written = (sum(x.nbytes for x in xs) for xs in (arrays.inputs, arrays.outputs))
         ours = tuple(kernels)
-        return Comparison(str(task.workload), task.flop, read, written, ours=ours, **measured)
+        return Comparison(str(task.workload), task.flop, *arrays.traffic, ours=ours, **measured)
 
     @property
     def bytes(self) -> int:

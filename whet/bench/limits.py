@@ -29,7 +29,7 @@ class Traffic:
     def __init__(self, arrays: Arrays, threads: int) -> None:
         from whet.compiler.target.machine.bandwidth import BandwidthProbe
 
-        read, written = (sum(x.nbytes for x in xs) for xs in (arrays.inputs, arrays.outputs))
+        read, written = arrays.traffic
         parts = -(-read // threads), -(-written // threads)
         self._probes = [BandwidthProbe(*parts) for _ in range(threads)]
         moved = sum(probe.bytes for probe in self._probes)

@@ -34,7 +34,7 @@ def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
 
 
 def CommonSubexprElimTIR(enable_cse_tir: bool = True, identify_equiv_terms: bool = False) -> Pass:
-    """What a statement computes twice, it computes once."""
+    """Expressions that a statement computes twice are computed once."""
     if not enable_cse_tir:
         return Apply(lambda func: func)
     return lowering_pass("CommonSubexprElimTIR", enable_equiv_terms_in_cse_tir=identify_equiv_terms)

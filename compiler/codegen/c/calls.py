@@ -11,6 +11,7 @@ from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, TEXT
 from whet.compiler.codegen.c import entry
 from whet.compiler.codegen.c.functions import SHORT_FLOATS
 from whet.compiler.codegen.c.names import DECLARED, RESERVED, identifier
+from whet.compiler.codegen.c.precedence import ATOM, EQUAL, UNARY, Text
 from whet.compiler.codegen.c_library import is_of_the_library
 from whet.compiler.codegen.outside import (
     ADDRESSES,
@@ -27,7 +28,6 @@ from whet.compiler.tir.expr import BufferView, Call, PrimExpr, StringImm, Var
 
 if TYPE_CHECKING:
     from whet.compiler.codegen.c.kernel import CKernel
-    from whet.compiler.codegen.c.precedence import Text
 
 TENSOR = """/* DLPack's description of an array. */
 typedef struct {
@@ -44,7 +44,6 @@ typedef union { int64_t number; double real; const void *pointer; } whet_value;
 int32_t whet_call_packed(const char *name, const whet_value *args, const int32_t *codes, int32_t n,
                          whet_value *result, int32_t *result_code);
 """
-_ATOM, _UNARY, _EQUAL = 15, 14, 9
 
 
 def call_out(k: CKernel, n: Call, used: bool = True) -> Text | None:
@@ -53,7 +52,7 @@ def call_out(k: CKernel, n: Call, used: bool = True) -> Text | None:
         return entry.CALLS[n.op](k, n)
     if n.op in ADDRESSES:
         first = element_of(n)
-        return f"(void *)&{k.expressions.indices.element(first.buffer, first.indices)}", _UNARY
+        return f"(void *)&{k.expressions.indices.element(first.buffer, first.indices)}", UNARY
     if n.op == "call_packed":
         return _packed(k, n, used)
     return _extern(k, n) if n.op in EXTERNS else None
@@ -81,13 +80,13 @@ def _packed(k: CKernel, n: Call, used: bool) -> Text:
 
 def _returned(k: CKernel, dtype: str, result: str) -> Text:
     if dtype == "handle":
-        return f"(void *){result}.pointer", _UNARY
+        return f"(void *){result}.pointer", UNARY
     if dt.is_bool(dtype):
-        return f"{result}.number != 0", _EQUAL
+        return f"{result}.number != 0", EQUAL
     member = "real" if dt.is_float(dtype) else "number"
     if dtype in SHORT_FLOATS:
-        return k.d.rounded(f"(float){result}.real", dtype, k.use), _ATOM
-    return f"({k.d.value_type(dtype)}){result}.{member}", _UNARY
+        return k.d.rounded(f"(float){result}.real", dtype, k.use), ATOM
+    return f"({k.d.value_type(dtype)}){result}.{member}", UNARY
 
 
 def _marshalled(k: CKernel, a: PrimExpr, code: int) -> tuple[str, str]:
@@ -96,7 +95,7 @@ def _marshalled(k: CKernel, a: PrimExpr, code: int) -> tuple[str, str]:
         return "pointer", _POINTERS[code](k, a)
     if code == FLOAT:
         return "real", k.value(a)
-    return "number", f"(int64_t){k.value(a, _UNARY)}"
+    return "number", f"(int64_t){k.value(a, UNARY)}"
 
 
 def _tensor(k: CKernel, view: BufferView) -> str:
@@ -141,7 +140,7 @@ def _extern(k: CKernel, n: Call) -> Text:
         raise CodegenError(f"call_extern({name!r})", f"C99 functions return no {n.dtype}")
     inside = _declared(k, name, result, [kind for kind, _ in given])
     text = f"{inside}({', '.join(value for _, value in given)})"
-    return (f"{text} != 0", _EQUAL) if dt.is_bool(n.dtype) else (text, _ATOM)
+    return (f"{text} != 0", EQUAL) if dt.is_bool(n.dtype) else (text, ATOM)
 
 
 def _declared(k: CKernel, name: str, result: str, kinds: list[str]) -> str:

@@ -102,7 +102,8 @@ class Expressions:
             Cast: self._cast,
             **dict.fromkeys((Add, Sub, Mul), self._arithmetic),
             **dict.fromkeys((Div, Mod, FloorDiv, FloorMod), self._division),
-            **dict.fromkeys((Min, Max), self._minmax),
+            Min: lambda n: self._called("min", n),
+            Max: lambda n: self._called("max", n),
             **dict.fromkeys((EQ, NE, LT, LE, GT, GE), self._compare),
             And: lambda n: self._logic(n, "&&", AND),
             Or: lambda n: self._logic(n, "||", OR),
@@ -177,32 +178,34 @@ class Expressions:
 
     def bind(self, var: Var, value: PrimExpr) -> None:
         """Give a variable a value, in a line of its own."""
-        lanes = dt.lanes(value.dtype)
-        if lanes > 1:
-            name = self.names.set(var, self.names.fresh(var.name))
-            self.line(f"{self.d.value_type(value.dtype)} {name}[{lanes}];")
-            self.each_lane(
-                lanes,
-                [value],
-                lambda: self.line(f"{name}[{self.scope.lane}] = {self.value(value)};"),
-            )
-            self.values[var] = name
+        if dt.lanes(value.dtype) > 1:
+            self.values[var] = self.lanes_of(value, self.names.new(var))
             return
         index = value.dtype in ("int32", "int64") and (
             self.is_index(value) or constant(value) is not None
         )
         text = self.index(value) if index else self.value(value)
         kind = self.d.index if index else self.d.value_type(value.dtype)
-        name = self.names.set(var, self.names.fresh(var.name))
+        name = self.names.new(var)
         self.line(f"const {kind} {name} = {text};")
         if index or value.dtype in ("int32", "int64"):
             self.scope.integers[var] = index
         else:
             self.values[var] = name
 
+    def lanes_of(self, value: PrimExpr, name: str) -> str:
+        """Write a vector's lanes into an array of this name; the name itself."""
+        lanes = dt.lanes(value.dtype)
+        self.line(f"{self.d.value_type(value.dtype)} {name}[{lanes}];")
+        self.each_lane(
+            lanes, [value], lambda: self.line(f"{name}[{self.scope.lane}] = {self.value(value)};")
+        )
+        return name
+
     def each_lane(self, lanes: int, nodes: list[PrimExpr], write: Callable[[], None]) -> None:
         """Call ``write`` for each lane: once inside a loop, or with each number."""
-        if lanes <= self.d.expanded_lanes or any(map(_picks, nodes)):
+        picked = any(nodes_of(n, Shuffle) for n in nodes)  # by their numbers
+        if lanes <= self.d.expanded_lanes or picked:
             for k in range(lanes):
                 with self.scope.at_lane(k):
                     write()
@@ -292,7 +295,7 @@ class Expressions:
             symbol = "/" if kind in (Div, FloorDiv) else "%"
             return f"{self.value(n.a, MUL)} {symbol} {self.value(n.b, UNARY)}", MUL
         op = {Div: "div", Mod: "mod", FloorDiv: "floordiv", FloorMod: "floormod"}[kind]
-        return f"{self.use.get(op, name)}({self.value(n.a)}, {self.value(n.b)})", ATOM
+        return self._called(op, n)
 
     def _float_division(self, n: BinaryOp) -> Text:
         if isinstance(n, Div):
@@ -304,9 +307,9 @@ class Expressions:
             return self.text(quotient)
         return self.text(Sub(n.a, Mul(quotient, n.b, n.dtype), n.dtype))
 
-    def _minmax(self, n: BinaryOp) -> Text:
-        name = self.use.get("min" if isinstance(n, Min) else "max", n.dtype)
-        return f"{name}({self.value(n.a)}, {self.value(n.b)})", ATOM
+    def _called(self, op: str, n: BinaryOp) -> Text:
+        """An operation by a small function."""
+        return f"{self.use.get(op, n.dtype)}({self.value(n.a)}, {self.value(n.b)})", ATOM
 
     # conditions
 
@@ -385,8 +388,3 @@ class Expressions:
         if text is None:
             raise CodegenError(f"call {n.op}", f"{self.d.name} code has no such function")
         return text
-
-
-def _picks(n: Any) -> bool:
-    """True if lanes are picked by number somewhere."""
-    return bool(nodes_of(n, Shuffle))

@@ -59,7 +59,8 @@ class Indices:
             Mul: self._product,
             **dict.fromkeys((Add, Sub), self._sum),
             **dict.fromkeys((FloorDiv, FloorMod), self._division),
-            **dict.fromkeys((Min, Max), self._minmax),
+            Min: lambda n: self._called("min", n),
+            Max: lambda n: self._called("max", n),
             Cast: self._cast,
         }
 
@@ -110,8 +111,9 @@ class Indices:
             return self._other(n)
         return self._widened((self.names.of(n), ATOM), n.dtype, self.integers[n])
 
-    def _minmax(self, n: BinaryOp) -> Text:
-        name = self.use.get("min" if isinstance(n, Min) else "max", self.d.index_dtype)
+    def _called(self, op: str, n: BinaryOp) -> Text:
+        """An operation by a small function."""
+        name = self.use.get(op, self.d.index_dtype)
         return f"{name}({self.index(n.a)}, {self.index(n.b)})", ATOM
 
     def _cast(self, n: Cast) -> Text:
@@ -177,8 +179,7 @@ class Indices:
         if number is not None and number > 0 and self.never_negative(n.a):
             a = paren(self._text(n.a), MUL)
             return f"{a} {'/' if floor else '%'} {self._number(number)}", MUL
-        name = self.use.get("floordiv" if floor else "floormod", self.d.index_dtype)
-        return f"{name}({self.index(n.a)}, {self.index(n.b)})", ATOM
+        return self._called("floordiv" if floor else "floormod", n)
 
     def never_negative(self, n: PrimExpr) -> bool:
         """True if an integer is surely 0 or more."""

@@ -180,7 +180,7 @@ class CKernel:
 
     def allocate(self, n: Allocate) -> None:
         b = n.buffer
-        name = self.names.set(b, self.names.fresh(b.name))
+        name = self.names.new(b)
         kind = self.d.memory_type(b.dtype)
         count = count_of(b.shape)
         if count is not None and count * dt.itemsize(b.dtype) <= STACK_BYTES:
@@ -224,7 +224,7 @@ class CKernel:
     def constants(self, n: AllocateConst) -> None:
         """Write a buffer of constants beside the kernel."""
         b = n.buffer
-        name = self.names.set(b, self.names.fresh(f"{self.name}_{identifier(b.name)}"))
+        name = self.names.new(b, f"{self.name}_{identifier(b.name)}")
         kind, array = self.d.memory_type(b.dtype), initializer(b, n.data, self.d)
         self.globals.append(f"static const {kind} {name}{array};")
         self.scope.place(b, name)

@@ -70,6 +70,13 @@ class Names:
         self._taken.add(name)
         return name
 
+    def new(self, thing: Any, wanted: str = "") -> str:
+        """A fresh name for a variable or a buffer: its own, or like ``wanted``."""
+        name = self.fresh(wanted or thing.name)
+        self._known[id(thing)] = name
+        self._kept.append(thing)
+        return name
+
     def avoid(self, names: Iterable[str]) -> None:
         """Give these names to nothing: they are functions'."""
         self._taken.update(names)
@@ -77,13 +84,7 @@ class Names:
     def of(self, thing: Any) -> str:
         """The name of a variable or a buffer."""
         known = self._known.get(id(thing))
-        return known if known is not None else self.set(thing, self.fresh(thing.name))
-
-    def set(self, thing: Any, name: str) -> str:
-        """Give a variable or a buffer a name; the name itself."""
-        self._known[id(thing)] = name
-        self._kept.append(thing)
-        return name
+        return known if known is not None else self.new(thing)
 
     def release(self, name: str) -> None:
         """Allow a name again: the block that it belonged to is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ class Statements:
         pointer = self.scope.pointer(base)
         if base.dtype != b.dtype:
             kind = self.d.memory_type(b.dtype)
-            name = self.names.set(b, self.names.fresh(b.name))
+            name = self.names.new(b)
             self.line(f"{kind} *{name} = ({kind} *){pointer};")
             pointer = name
         self.scope.place(b, pointer)
@@ -132,7 +133,7 @@ class Statements:
     def _loop(self, n: For) -> None:
         self.begin(n.extent)
         begin = self.index(n.min)
-        name = self.names.set(n.var, self.names.fresh(n.var.name))
+        name = self.names.new(n.var)
         last = n.extent if constant(n.min) == 0 else ops.add(n.min, n.extent)
         end = self._bound(last, name)
         for text in self.d.before_loop(n):
@@ -193,20 +194,14 @@ class Statements:
 
     def store_lanes(self, n: BufferStore, lanes: int) -> None:
         """A vector's lanes; through an array where one might read what another one has written."""
-        nodes = [n.value, *n.indices, *([] if n.mask is None else [n.mask])]
+        nodes = stored_nodes(n)
         if not overlaps(n):
             self.each_lane(lanes, nodes, lambda: self._store_one(n))
             return
-        held = self.names.fresh("held")
-        self.line(f"{self.d.value_type(n.value.dtype)} {held}[{lanes}];")
-
-        def keep() -> None:
-            self.line(f"{held}[{self.scope.lane}] = {self.value(n.value)};")
-
-        self.each_lane(lanes, [n.value], keep)
+        held = self.expressions.lanes_of(n.value, self.names.fresh("held"))
         var = Var(held, n.value.dtype)
         self.values[var] = held
-        whole = BufferStore(n.buffer, var, n.indices, n.mask)
+        whole = replace(n, value=var)
         self.each_lane(lanes, nodes[1:], lambda: self._store_one(whole))
 
     def _store_one(self, n: BufferStore) -> None:
@@ -244,6 +239,11 @@ class Statements:
         if self.value(v.a) != target or not value.startswith(f"{target} + "):  # type: ignore[attr-defined]
             return ""
         return f"+= {value[len(target) + 3 :]};"
+
+
+def stored_nodes(n: BufferStore) -> list[PrimExpr]:
+    """The value of a store, its indices, and its mask if it has one."""
+    return [n.value, *n.indices, *([] if n.mask is None else [n.mask])]
 
 
 def overlaps(n: BufferStore) -> bool:

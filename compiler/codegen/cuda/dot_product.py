@@ -18,6 +18,7 @@ A schedule may say so itself, on words of four bytes each: ``C[i] + dp4a(a, b, 0
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from whet.compiler.arith import Analyzer
@@ -67,7 +68,7 @@ def _added(n: BufferStore) -> BufferStore:
     *words, begin = call.args
     if constant(begin) != 0:
         return n
-    return BufferStore(n.buffer, Call(call.dtype, DP4A, (*words, total)), n.indices)
+    return replace(n, value=Call(call.dtype, DP4A, (*words, total)))
 
 
 def word_of(n: Call, analyzer: Analyzer) -> BufferLoad | None:
@@ -131,15 +132,14 @@ def _replaced(n: For, analyzer: Analyzer) -> Stmt | None:
     if parts[1].dtype != kind or kind not in _BYTE or store.buffer.dtype not in _SUM:
         return None
     total = BufferLoad(store.buffer, store.indices, store.buffer.dtype)
-    call = Call(store.buffer.dtype, DP4A, (words[0], words[1], total))
-    out = BufferStore(store.buffer, call, store.indices)
+    out = replace(store, value=Call(store.buffer.dtype, DP4A, (*words, total)))
     if steps == _BYTES:
         return substitute(out, {n.var: n.min})
     outer = Var(n.var.name, n.var.dtype)
     factor = ops.const(_BYTES, n.var.dtype)
     body = substitute(out, {n.var: ops.multiply(outer, factor)})
     count = ops.const(steps // _BYTES, n.var.dtype)
-    return For(outer, n.min, count, n.kind, body, n.annotations, n.thread)
+    return replace(n, var=outer, extent=count, body=body)
 
 
 def _product(store: BufferStore) -> tuple[BufferLoad, BufferLoad] | None:

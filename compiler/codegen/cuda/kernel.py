@@ -129,7 +129,7 @@ class CudaKernel(CKernel):
     def _thread(self, var: Var) -> None:
         """A variable for a coordinate of the thread or of its block."""
         place, _, axis = var.name.partition(".")
-        name = self.names.set(var, self.names.fresh(f"{_COORDINATES.get(place, place)}{axis}"))
+        name = self.names.new(var, f"{_COORDINATES.get(place, place)}{axis}")
         self.line(f"const {self.d.index} {name} = {var.name};")
         self.scope.integers[var] = True
 
@@ -193,7 +193,7 @@ class CudaKernel(CKernel):
         first, second, total = n.args
         kind = "unsigned int" if dt.is_uint(first.dtype) else "int"
         words = [
-            self._word(x) if isinstance(x, BufferLoad) and _is_byte(x) else self.value(x)
+            self._word(x) if isinstance(x, BufferLoad) and dt.bits(x.dtype) == 8 else self.value(x)
             for x in (first, second)
         ]
         same = dt.is_uint(first.dtype) == dt.is_uint(total.dtype)
@@ -225,7 +225,7 @@ class CudaKernel(CKernel):
                 "scopes: local, shared; run the passes of build before: "
                 "whet.compiler.passes.run_build_passes",
             )
-        name = self.names.set(b, self.names.fresh(b.name))
+        name = self.names.new(b)
         kind, shape = self.d.memory_type(b.dtype), shape_text(b)
         if scope.startswith("shared"):
             place = f"{self._offset_of(b)}, {self._elements(b)}"
@@ -272,11 +272,6 @@ class CudaKernel(CKernel):
         )
         self.scope.place(b, f"((const {kind} *){name})" if short else name)
         self.statements.statement(n.body)
-
-
-def _is_byte(n: BufferLoad) -> bool:
-    """True if a load is of the first of four bytes."""
-    return dt.bits(n.dtype) == 8
 
 
 def _needs_long(func: PrimFunc) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.codegen.c.dialect import Dialect
 from whet.compiler.codegen.c.indices import from_pointer
 from whet.compiler.codegen.c.precedence import Text
 from whet.compiler.codegen.c.scope import Held
-from whet.compiler.codegen.c.statements import Statements, overlaps
+from whet.compiler.codegen.c.statements import Statements, overlaps, stored_nodes
 from whet.compiler.codegen.cuda.dot_product import PACK
 from whet.compiler.codegen.cuda.lanes import lane_form, uniform
 from whet.compiler.codegen.cuda.vectors import (
@@ -29,7 +30,6 @@ from whet.compiler.codegen.cuda.vectors import (
     vector_type,
 )
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import (
     Add,
     And,
@@ -82,7 +82,7 @@ class VectorStores:
         block = min(lanes, block_lanes(n.value, n.buffer.dtype))
         if block == lanes:
             self._group(n, lanes)
-        elif lanes % block or overlaps(n) or not all(map(can_part, _parts(n))):
+        elif lanes % block or overlaps(n) or not all(map(can_part, stored_nodes(n))):
             self.statements.store_lanes(n, lanes)
         else:
             for first in range(0, lanes, block):
@@ -93,19 +93,18 @@ class VectorStores:
     def _group(self, n: BufferStore, lanes: int) -> None:
         """A store whose lanes are written together."""
         self.expressions.begin(n.value)
-        test = self._condition(n.mask)
+        test, free = self._condition(n.mask), replace(n, mask=None)
         if isinstance(test, bool):
-            free = n if not test else BufferStore(n.buffer, n.value, n.indices)
-            self._open_group(free, lanes)
+            self._open_group(free if test else n, lanes)
             return
         self.line(f"if ({self._scalar(test)}) {{")
         with self._inside(test):
-            self._open_group(BufferStore(n.buffer, n.value, n.indices), lanes)
+            self._open_group(free, lanes)
         self.line("}")
 
     def _open_group(self, n: BufferStore, lanes: int) -> None:
         self.scattered.update(scattered(n, self.analyzer))
-        piece = 1 if n.mask is not None else self._piece(n.buffer, n.indices)
+        piece = 1 if n.mask is not None else self._piece(n)
         if piece > 1 and self._moved(n, piece):
             return
         # where a lane reads what another one writes, lanes that are not stored are read, too
@@ -127,7 +126,7 @@ class VectorStores:
         if not isinstance(v, BufferLoad) or self._condition(v.mask) is not True:
             return False
         lanes = dt.lanes(v.dtype)
-        if lanes != piece or self._piece(v.buffer, v.indices) != piece:
+        if lanes != piece or self._piece(v) != piece:
             return False
         self._store_piece(n, 0, piece, self._loaded(v, 0, piece))
         return True
@@ -159,14 +158,13 @@ class VectorStores:
 
     def _store_piece(self, n: BufferStore, first: int, piece: int, text: str) -> None:
         kind = vector_type(n.buffer.dtype, piece)
-        at = f"{self.scope.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
-        self.line(f"whet_store<{kind}>({at}, {text});")
+        self.line(f"whet_store<{kind}>({self._place(n, first)}, {text});")
 
     # reading
 
     def _load(self, n: BufferLoad) -> Text:
         if n.mask is not None and structural_key(n.mask) in self._given:
-            n = BufferLoad(n.buffer, n.indices, n.dtype)  # a lane that is stored is read
+            n = replace(n, mask=None)  # a lane that is stored is read
         return self.expressions.load(n)
 
     def _hold(self, n: PrimExpr) -> None:
@@ -212,7 +210,7 @@ class VectorStores:
         self.scope.held[id(n)] = Held(n, (name,), 0)
 
     def _hold_load(self, n: BufferLoad) -> None:
-        piece, test = self._piece(n.buffer, n.indices), self._condition(n.mask)
+        piece, test = self._piece(n), self._condition(n.mask)
         if piece == 1 or test is False:
             return
         if self._by_lanes and n.mask is None and n.buffer.storage_scope != "global":
@@ -260,29 +258,30 @@ class VectorStores:
         """A branch's value into the variable."""
         with self._fresh_reads():
             free = isinstance(value, BufferLoad) and self._condition(value.mask) is True
-            if free and self._piece(value.buffer, value.indices) == lanes:  # type: ignore[attr-defined]
+            if free and self._piece(value) == lanes:  # type: ignore[arg-type]
                 self.line(f"{name} = {self._loaded(value, 0, lanes)};")  # type: ignore[arg-type]
                 return
             self._hold(value)
             self._fill(name, value, 0, lanes)
 
     def _loaded(self, n: BufferLoad, first: int, piece: int) -> str:
-        at = f"{self.scope.pointer(n.buffer)}, {self._first_index(n.buffer, n.indices, first)}"
-        return f"whet_load<{vector_type(n.buffer.dtype, piece)}>({at})"
+        return f"whet_load<{vector_type(n.buffer.dtype, piece)}>({self._place(n, first)})"
 
     # small questions
 
-    def _piece(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> int:
+    def _piece(self, n: BufferLoad | BufferStore) -> int:
         """Elements that go at once; 1 where they go one by one."""
-        if len(indices) != 1 or buffer.strides:
+        if len(n.indices) != 1 or n.buffer.strides:
             return 1
-        return piece_lanes(buffer, indices[0], self.analyzer)
+        return piece_lanes(n.buffer, n.indices[0], self.analyzer)
 
-    def _first_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...], first: int) -> str:
-        form = lane_form(indices[0])
+    def _place(self, n: BufferLoad | BufferStore, first: int) -> str:
+        """A buffer's pointer and the index of a lane, as arguments of what moves a vector."""
+        form = lane_form(n.indices[0])
         assert form is not None, "only what has a form is moved whole"
         at = Add(form[0], IntImm(form[0].dtype, first), form[0].dtype)
-        return self.index(self.analyzer.affine(from_pointer(buffer, at)).to_expr("int64"))
+        index = self.analyzer.affine(from_pointer(n.buffer, at)).to_expr("int64")
+        return f"{self.scope.pointer(n.buffer)}, {self.index(index)}"
 
     def _scalar(self, test: PrimExpr) -> str:
         with self.scope.at_lane(None):
@@ -321,10 +320,6 @@ class VectorStores:
         held, read_as = dict(self.scope.held), dict(self._read_as)
         yield
         self.scope.held, self._read_as = held, read_as
-
-
-def _parts(n: BufferStore) -> list[PrimExpr]:
-    return [n.value, *n.indices, *([] if n.mask is None else [n.mask])]
 
 
 def _variable(dtype: str, lanes: int, dialect: Dialect) -> str:

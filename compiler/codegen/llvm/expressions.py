@@ -86,7 +86,7 @@ class Expressions:
         self.pointer, self.is_index = self.indices.pointer, self.indices.is_index
         self._rules: dict[type, Callable[[Any], str]] = {
             IntImm: self._int_imm,
-            FloatImm: lambda n: ty.float_constant(n.value, n.dtype),
+            FloatImm: lambda n: ty.constant(n.value, n.dtype),
             Var: self._var,
             SizeVar: self._var,
             Cast: self._cast,

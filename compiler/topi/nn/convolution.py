@@ -7,9 +7,9 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute, reduce_axis
 from whet.compiler.tir import IterVar
-from whet.compiler.tir.ops import ops
+from whet.compiler.tir.ops.ops import const, floordiv, floormod, if_then_else
 from whet.compiler.topi.halves import stored, sum_of_products
 from whet.compiler.topi.nn.windows import each, padded, windows_of
 from whet.compiler.topi.shapes import quotient, remainder, static
@@ -65,7 +65,7 @@ def convolution(
 
     out = [w.count for w in along]
     shape = (data.shape[0], *out, co) if last else (data.shape[0], co, *out)
-    return stored(te.compute(shape, element, name=name, tag=operator), result)
+    return stored(compute(shape, element, name, operator), result)
 
 
 def depthwise_convolution(
@@ -98,7 +98,7 @@ def depthwise_convolution(
         return sum_of_products(result, source(b, plane, *at), own, places)
 
     shape = (n, c * many, *(w.count for w in along))
-    made = te.compute(shape, element, name="DepthwiseConv2d", tag=operator)
+    made = compute(shape, element, "DepthwiseConv2d", operator)
     return stored(made, result)
 
 
@@ -145,12 +145,12 @@ def transposed_convolution(
     def element(b: Any, o: Any, *index: Any) -> Any:
         offset = [i + c - k for i, c, k in zip(index, cut, places)]
         tests = [t for i, n, s in zip(offset, image, steps) for t in (i >= 0, i < n * s)]
-        tests += [ops.floormod(i, s) == 0 for i, s in zip(offset, steps) if s > 1]
-        inside = data(b, channel, *(ops.floordiv(i, s) for i, s in zip(offset, steps)))
-        one = te.if_then_else(te.all(*tests), inside, te.const(0, data.dtype))
+        tests += [floormod(i, s) == 0 for i, s in zip(offset, steps) if s > 1]
+        inside = data(b, channel, *(floordiv(i, s) for i, s in zip(offset, steps)))
+        one = if_then_else(te.all(*tests), inside, const(0, data.dtype))
         return sum_of_products(result, one, weight(channel, o, *places), [channel, *places])
 
-    made = te.compute((data.shape[0], co, *out), element, name="conv", tag=operator)
+    made = compute((data.shape[0], co, *out), element, "conv", operator)
     return stored(made, result)
 
 
@@ -168,12 +168,12 @@ def check_ranks(data: Tensor, weight: Tensor, operator: str, asked: str) -> int:
 
 
 def _channel_axis(channels: Any) -> IterVar:
-    return te.reduce_axis((0, channels), name="rc")
+    return reduce_axis((0, channels), name="rc")
 
 
 def _window_axes(window: Sequence[Any]) -> list[IterVar]:
     names = ("rz", "ry", "rx")[3 - len(window) :]
-    return [te.reduce_axis((0, k), name=n) for k, n in zip(window, names)]
+    return [reduce_axis((0, k), name=n) for k, n in zip(window, names)]
 
 
 def _check_groups(groups: int, ci: Any, per: Any, co: Any, asked: str) -> None:

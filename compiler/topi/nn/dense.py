@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi.elementwise import add, broadcast_shape, is_one
+from whet.compiler.te import Tensor, compute, reduce_axis
+from whet.compiler.tir.ops.ops import const
+from whet.compiler.topi.elementwise import add, broadcast_shape
 from whet.compiler.topi.halves import stored, sum_of_products
-from whet.compiler.topi.shapes import one_axis, product
+from whet.compiler.topi.shapes import is_one, one_axis, product
 from whet.compiler.topi.transform import expand_dims, reshape
 
 
@@ -29,22 +28,21 @@ def matmul(
         ArgumentError: if they are not two matrices of one dtype that fit together.
     """
     asked = f"matmul({a}, {b})"
-    if a.ndim != 2 or b.ndim != 2:
-        raise ArgumentError(asked, "both must have two dimensions")
+    _check_ranks(a, b, 2, asked)
     if a.dtype != b.dtype:
         raise ArgumentError(asked, f"the dtypes {a.dtype} and {b.dtype} differ")
     n, length = reversed(a.shape) if transp_a else a.shape
     rows, m = reversed(b.shape) if transp_b else b.shape
     if not length == rows:
         raise ArgumentError(asked, "the columns of the first are not the rows of the second")
-    k = te.reduce_axis((0, length), name="k")
+    k = reduce_axis((0, length), name="k")
 
     def element(i: Any, j: Any) -> Any:
         left = a[k, i] if transp_a else a[i, k]
         right = b[j, k] if transp_b else b[k, j]
         return sum_of_products(a.dtype, left, right, k)
 
-    return stored(te.compute((n, m), element, name=name), a.dtype)
+    return stored(compute((n, m), element, name=name), a.dtype)
 
 
 def dense(
@@ -58,17 +56,16 @@ def dense(
         ArgumentError: the shapes do not fit.
     """
     asked = f"dense({data}, {weight})"
-    if data.ndim != 2 or weight.ndim != 2:
-        raise ArgumentError(asked, "both must have two dimensions")
+    _check_ranks(data, weight, 2, asked)
     if not data.shape[1] == weight.shape[1]:
         raise ArgumentError(asked, "the columns of data and weight differ")
-    k = te.reduce_axis((0, data.shape[1]), name="k")
+    k = reduce_axis((0, data.shape[1]), name="k")
     result = out_dtype or data.dtype
-    made = te.compute(
+    made = compute(
         (data.shape[0], weight.shape[0]),
         lambda i, j: sum_of_products(result, data[i, k], weight[j, k], k),
-        name="T_dense",
-        tag="dense",
+        "T_dense",
+        "dense",
     )
     out = stored(made, result)
     return out if bias is None else add(out, bias)
@@ -96,25 +93,29 @@ def batch_matmul(
     """
     a, b = tensor_a, tensor_b
     asked = f"batch_matmul({a}, {b}, transpose_a={transpose_a}, transpose_b={transpose_b})"
-    if a.ndim != 3 or b.ndim != 3:
-        raise ArgumentError(asked, "both must have three dimensions")
-    n, k = (a.shape[2], a.shape[1]) if transpose_a else (a.shape[1], a.shape[2])
-    m, k2 = (b.shape[1], b.shape[2]) if transpose_b else (b.shape[2], b.shape[1])
+    _check_ranks(a, b, 3, asked)
+    n, k = reversed(a.shape[1:]) if transpose_a else a.shape[1:]
+    k2, m = reversed(b.shape[1:]) if transpose_b else b.shape[1:]
     if not k == k2:
         raise ArgumentError(asked, f"{k} and {k2} elements are not multiplied")
     (batch,) = broadcast_shape(a.shape[:1], b.shape[:1], asked)
-    r = te.reduce_axis((0, k), name="k")
+    r = reduce_axis((0, k), name="k")
     result = out_dtype or a.dtype
 
     def element(x: Any, i: Any, j: Any) -> Any:
-        p = ops.const(0) if is_one(a.shape[0]) else x
-        q = ops.const(0) if is_one(b.shape[0]) else x
+        p, q = (const(0) if is_one(t.shape[0]) else x for t in (a, b))
         left = a[p, r, i] if transpose_a else a[p, i, r]
         right = b[q, j, r] if transpose_b else b[q, r, j]
         return sum_of_products(result, left, right, r)
 
-    out = te.compute((batch, n, m), element, name="T_batch_matmul", tag="batch_matmul")
+    out = compute((batch, n, m), element, "T_batch_matmul", "batch_matmul")
     return stored(out, result)
+
+
+def _check_ranks(a: Tensor, b: Tensor, rank: int, asked: str) -> None:
+    if a.ndim != rank or b.ndim != rank:
+        many = "two" if rank == 2 else "three"
+        raise ArgumentError(asked, f"both must have {many} dimensions")
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:

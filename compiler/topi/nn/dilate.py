@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.te import Tensor, compute
+from whet.compiler.tir.ops.ops import all_of, const, if_then_else
 from whet.compiler.topi.shapes import is_zero
+from whet.compiler.topi.tag import INJECTIVE
 
 
 def dilate(
@@ -34,7 +33,7 @@ def dilate(
         one = data(*[x // k if k > 1 else x for x, k in zip(i, strides)])
         if not hit:
             return one
-        return te.if_then_else(ops.all_of(*hit), one, te.const(dilation_value, data.dtype))
+        return if_then_else(all_of(*hit), one, const(dilation_value, data.dtype))
 
     shape = [d if is_zero(d) else (d - 1) * k + 1 for d, k in zip(data.shape, strides)]
-    return te.compute(tuple(shape), element, name=name, tag=f"{tag.INJECTIVE},dilate")
+    return compute(shape, element, name, f"{INJECTIVE},dilate")

@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute, placeholder
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.ops import mathematics as m
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.tir.ops.mathematics import sigmoid
+from whet.compiler.tir.ops.ops import const, maximum, minimum
 from whet.compiler.topi.nn.activation import gelu_of, rectified, silu_of
 from whet.compiler.topi.shapes import one_axis, product
+from whet.compiler.topi.tag import BROADCAST, ELEMWISE
 
 Step = str | tuple
 
@@ -28,7 +27,7 @@ _ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
     "relu": rectified,
     "gelu": gelu_of,
     "silu": silu_of,
-    "sigmoid": m.sigmoid,
+    "sigmoid": sigmoid,
 }
 _WITH_TENSOR = ("bias", "residual")
 _WORDS = (*_WITH_TENSOR, *_ELEMENTWISE)
@@ -137,8 +136,8 @@ class Epilogue:
                 x = _applied(one, x, operand, i, axes, data)
             return x.astype(dtype) if x.dtype != dtype else x
 
-        kind = tag.BROADCAST if "bias" in self.steps else tag.ELEMWISE
-        out = te.compute(data.shape, element, name=name, tag=kind)
+        kind = BROADCAST if "bias" in self.steps else ELEMWISE
+        out = compute(data.shape, element, name, kind)
         return out, [t for t in brought if t is not None]
 
 
@@ -181,8 +180,8 @@ def _bound(value: Any, unbounded: float, given: Any, asked: str) -> float | None
 def _operand(step: Step, data: Tensor, axes: list[int], dtype: str) -> Tensor | None:
     """The placeholder that a step brings with it."""
     if step == "bias":
-        return te.placeholder((product([data.shape[k] for k in axes]),), dtype, name="bias")
-    return te.placeholder(data.shape, dtype, name="residual") if step == "residual" else None
+        return placeholder((product([data.shape[k] for k in axes]),), dtype, name="bias")
+    return placeholder(data.shape, dtype, name="residual") if step == "residual" else None
 
 
 def _applied(
@@ -194,14 +193,11 @@ def _applied(
             return _ELEMENTWISE[step](x)
         if step[0] == "cast":
             return x.astype(step[1])
-        x = x if step[2] is None else ops.minimum(x, te.const(step[2], x.dtype))
-        return x if step[1] is None else ops.maximum(x, te.const(step[1], x.dtype))
+        x = x if step[2] is None else minimum(x, const(step[2], x.dtype))
+        return x if step[1] is None else maximum(x, const(step[1], x.dtype))
     if step == "residual":
         return x + operand(*i).astype(x.dtype)
     channel = i[axes[0]]
     for k in axes[1:]:
         channel = channel * data.shape[k] + i[k]
     return x + operand(channel).astype(x.dtype)
-
-
-__all__ = ["Epilogue"]

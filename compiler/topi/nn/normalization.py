@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import PrimExpr
-from whet.compiler.tir.ops import mathematics as m
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import reduction, tag
-from whet.compiler.topi.elementwise import at, divide, multiply, subtract
+from whet.compiler.tir.ops.mathematics import rsqrt
+from whet.compiler.tir.ops.ops import cast, const
+from whet.compiler.topi import reduction
+from whet.compiler.topi.elementwise import at, divide, each_element, multiply, subtract
 from whet.compiler.topi.halves import stored, widened
 from whet.compiler.topi.shapes import one_axis, product
+from whet.compiler.topi.tag import BROADCAST, ELEMWISE, INJECTIVE
 
 
 def layer_norm(
@@ -43,12 +43,12 @@ def layer_norm(
     variance = divide(reduction.sum(multiply(away, away), over, keepdims=True), many)
 
     def element(*i: Any) -> Any:
-        out = away(*i) * m.rsqrt(at(variance, i) + te.const(epsilon, data.dtype))
+        out = away(*i) * rsqrt(at(variance, i) + const(epsilon, data.dtype))
         own = [i[k] for k in over]
         out = out if gamma is None else out * gamma(*own)
         return out if beta is None else out + beta(*own)
 
-    out = te.compute(data.shape, element, name="T_layer_norm", tag=tag.INJECTIVE)
+    out = compute(data.shape, element, "T_layer_norm", INJECTIVE)
     return stored(out, dtype)
 
 
@@ -71,17 +71,14 @@ def rms_norm(
     dtype, data = data.dtype, widened(data)
     many = _elements(data, over)
     squares = reduction.sum(multiply(data, data), over, keepdims=True)
-
-    def inverse(*i: Any) -> Any:
-        return m.rsqrt(squares(*i) / many + te.const(epsilon, data.dtype))
-
-    scale = te.compute(squares.shape, inverse, name="T_rms", tag=tag.ELEMWISE)
+    small = const(epsilon, data.dtype)
+    scale = each_element(squares, lambda total: rsqrt(total / many + small), "T_rms")
 
     def element(*i: Any) -> Any:
         out = data(*i) * at(scale, i)
         return out if weight is None else out * weight(*[i[k] for k in over])
 
-    out = te.compute(data.shape, element, name="T_rms_norm", tag=tag.INJECTIVE)
+    out = compute(data.shape, element, "T_rms_norm", INJECTIVE)
     return stored(out, dtype)
 
 
@@ -124,25 +121,25 @@ def batch_norm(
     for t in (gamma, beta, moving_mean, moving_var):
         if t.ndim != 1 or not t.shape[0] == data.shape[k]:
             raise ArgumentError(asked, f"{t} has not one number for each of {data.shape[k]}")
-    small = te.const(1e-5 if epsilon is None else epsilon, data.dtype)
+    small = const(1e-5 if epsilon is None else epsilon, data.dtype)
 
     # Two numbers a channel are all that an element needs.
     def factor(c: Any) -> Any:
-        inverse = m.rsqrt(moving_var(c) + small)
+        inverse = rsqrt(moving_var(c) + small)
         return inverse * gamma(c) if scale is None or scale else inverse
 
-    by = te.compute(moving_var.shape, factor, name="T_scale", tag=tag.ELEMWISE)
+    by = compute(moving_var.shape, factor, "T_scale", ELEMWISE)
 
     def offset(c: Any) -> Any:
-        centre = beta(c) if center is None or center else te.const(0, data.dtype)
+        centre = beta(c) if center is None or center else const(0, data.dtype)
         return centre - moving_mean(c) * by(c)
 
-    to = te.compute(moving_mean.shape, offset, name="T_shift", tag=tag.ELEMWISE)
-    out = te.compute(
+    to = compute(moving_mean.shape, offset, "T_shift", ELEMWISE)
+    out = compute(
         data.shape,
         lambda *i: data(*i) * by(i[k]) + to(i[k]),
-        name="T_batch_norm",
-        tag=tag.BROADCAST,
+        "T_batch_norm",
+        BROADCAST,
     )
     return [out, moving_mean, moving_var]
 
@@ -163,7 +160,7 @@ def _over(
 
 def _elements(data: Tensor, over: Sequence[int]) -> PrimExpr:
     """How many elements one mean is of, as a number of ``data``'s type."""
-    return ops.cast(data.dtype, product([data.shape[k] for k in over]))
+    return cast(data.dtype, product([data.shape[k] for k in over]))
 
 
 def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
@@ -181,4 +178,4 @@ def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
     def element(b: Any, c: Any, y: Any, x: Any) -> Any:
         return Input(b, c, y, x) * Scale(c) + Shift(c)
 
-    return te.compute(Input.shape, element, name="ScaleShift", tag=tag.BROADCAST)
+    return compute(Input.shape, element, "ScaleShift", BROADCAST)

@@ -7,11 +7,11 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import PrimExpr
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import tag
+from whet.compiler.tir.ops.ops import cast, const, if_then_else, minimum, negate, select
 from whet.compiler.topi.shapes import nearest_inside, remainder, static
+from whet.compiler.topi.tag import INJECTIVE
 
 
 def pad(
@@ -47,9 +47,9 @@ def pad(
     if mode != "constant":
         return _mirrored(data, tuple(before), tuple(after), mode, shape, name, attrs)
     if isinstance(pad_value, PrimExpr):
-        value = ops.cast(data.dtype, pad_value)
+        value = cast(data.dtype, pad_value)
     else:
-        value = te.const(pad_value, data.dtype)
+        value = const(pad_value, data.dtype)
 
     def element(*index: PrimExpr) -> PrimExpr:
         tests = []
@@ -63,19 +63,19 @@ def pad(
         inside = data(*source)
         if not tests:
             return inside
-        return te.if_then_else(te.all(*tests), inside, value)
+        return if_then_else(te.all(*tests), inside, value)
 
-    return te.compute(tuple(shape), element, name=name, tag="injective,pad", attrs=attrs)
+    return compute(shape, element, name, "injective,pad", attrs=attrs)
 
 
 def _reflect(x: Any, n: Any) -> Any:
-    back = ops.select(x < 0, ops.negate(x), x)
-    return ops.minimum(back, (n - 1) * 2 - back)
+    back = select(x < 0, negate(x), x)
+    return minimum(back, (n - 1) * 2 - back)
 
 
 def _symmetric(x: Any, n: Any) -> Any:
-    back = ops.select(x < 0, ops.const(-1) - x, x)
-    return ops.minimum(back, n * 2 - 1 - back)
+    back = select(x < 0, const(-1) - x, x)
+    return minimum(back, n * 2 - 1 - back)
 
 
 # mode -> from a place outside to the one inside; and from an extent to the most that may be padded
@@ -113,7 +113,7 @@ def _mirrored(
         parts = zip(index, data.shape, before, after)
         return data(*[inside(i - b, d) if b or a else i for i, d, b, a in parts])
 
-    return te.compute(tuple(shape), element, name=name, tag=tag.INJECTIVE, attrs=attrs)
+    return compute(shape, element, name, INJECTIVE, attrs=attrs)
 
 
 def mirror_pad(

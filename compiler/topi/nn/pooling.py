@@ -8,15 +8,26 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute, reduce_axis
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.ops import ops
-from whet.compiler.topi import reduction, tag
+from whet.compiler.tir.ops.ops import (
+    cast,
+    const,
+    divide,
+    floordiv,
+    if_then_else,
+    logical_and,
+    min_value,
+    truncdiv,
+)
+from whet.compiler.topi import reduction
+from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.halves import summed_in, widened
 from whet.compiler.topi.layout import Layout
 from whet.compiler.topi.nn.windows import Windows, each, padded, pair, windows_of
 from whet.compiler.topi.shapes import product, static
+from whet.compiler.topi.tag import ELEMWISE
 
 
 def pool2d(
@@ -59,7 +70,7 @@ def pool2d(
         for name, windows, inside in zip(("height", "width"), along, counted):
             _check_windows(name, windows, inside, asked)
     source = padded(data, places, along, _outside(data.dtype, pool_type), "pad_temp")
-    axes = [te.reduce_axis((0, w.size), name="rv") for w in along]
+    axes = [reduce_axis((0, w.size), name="rv") for w in along]
 
     def element(*index: Any) -> Any:
         at = list(index)
@@ -91,12 +102,7 @@ def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
         return reduction.max(data, places, keepdims=True)
     h, w = (data.shape[k] for k in places)
     total = reduction.sum(widened(data), places, keepdims=True)
-    return te.compute(
-        total.shape,
-        lambda *i: _average(total(*i), h * w, data.dtype),
-        name="T_pool_avg",
-        tag=tag.ELEMWISE,
-    )
+    return each_element(total, lambda one: _average(one, h * w, data.dtype), "T_pool_avg")
 
 
 def adaptive_pool(
@@ -129,13 +135,13 @@ def adaptive_pool(
     longest = [
         max(-(-(k + 1) * h // o) - k * h // o for k in range(o)) for h, o in zip(have, wanted)
     ]
-    axes = [te.reduce_axis((0, k), name="rv") for k in longest]
+    axes = [reduce_axis((0, k), name="rv") for k in longest]
     even = all(h % o == 0 for h, o in zip(have, wanted))
 
     def ends(index: Sequence[Any]) -> list[tuple[Any, Any]]:
         """Where a window begins and ends in each dimension."""
         return [
-            (ops.floordiv(index[k] * h, o), ops.floordiv((index[k] + 1) * h + (o - 1), o))
+            (floordiv(index[k] * h, o), floordiv((index[k] + 1) * h + (o - 1), o))
             for k, h, o in zip(places, have, wanted)
         ]
 
@@ -146,8 +152,8 @@ def adaptive_pool(
             inside.append(at[k] < end)
         if even:
             return data(*at)
-        outside = te.const(_outside(data.dtype, pool_type), data.dtype)
-        return te.if_then_else(te.all(*inside), data(*at), outside)
+        outside = const(_outside(data.dtype, pool_type), data.dtype)
+        return if_then_else(te.all(*inside), data(*at), outside)
 
     def many(*index: Any) -> Any:
         return product([end - begin for begin, end in ends(index)])
@@ -176,46 +182,46 @@ def _pooled(
     """
     shape = list(data.shape)
     for k, size in zip(places, sizes):
-        shape[k] = ops.const(size)
+        shape[k] = const(size)
     largest = pool_type == "max"
     combine, kind = (te.max, data.dtype) if largest else (te.sum, summed_in(data.dtype))
 
     def pooled(*index: Any) -> Any:
-        return combine(ops.cast(kind, element(*index)), axis=axes)
+        return combine(cast(kind, element(*index)), axis=axes)
 
     name = f"pool_{pool_type}"
-    out = te.compute(tuple(shape), pooled, name=name, tag=name)
+    out = compute(shape, pooled, name, name)
     if largest:
         return out
 
     def average(*index: Any) -> Any:
         return _average(out(*index), many(*index), data.dtype)
 
-    return te.compute(out.shape, average, name="T_pool_avg", tag=tag.ELEMWISE)
+    return compute(out.shape, average, "T_pool_avg", ELEMWISE)
 
 
 def _average(total: Any, many: Any, dtype: str) -> Any:
     """A sum by a number of elements, in the type of the elements."""
-    by = ops.cast(total.dtype, many)
+    by = cast(total.dtype, many)
     if dt.is_float(total.dtype):
-        return ops.cast(dtype, ops.divide(total, by))
-    return ops.truncdiv(total, by)
+        return cast(dtype, divide(total, by))
+    return truncdiv(total, by)
 
 
 def _outside(dtype: str, pool_type: str) -> float:
     """A number that changes no maximum, or no sum."""
     if pool_type == "avg":
         return 0.0
-    return -math.inf if dt.is_float(dtype) else int(ops.min_value(dtype).value)  # type: ignore[attr-defined]
+    return -math.inf if dt.is_float(dtype) else int(min_value(dtype).value)  # type: ignore[attr-defined]
 
 
 def _inside(i: Any, along: Windows, counted: range) -> Any:
     """How many places of window ``i`` count."""
-    many: Any = ops.const(0)
+    many: Any = const(0)
     for k in range(along.size):
         at = i * along.stride + (k * along.dilation - along.before)
-        inside = ops.logical_and(at >= counted.start, at < counted.stop)
-        many = many + ops.cast("int32", inside)
+        inside = logical_and(at >= counted.start, at < counted.stop)
+        many = many + cast("int32", inside)
     return many
 
 
@@ -255,6 +261,3 @@ def _places(data: Tensor, pool_type: str, layout: str, asked: str) -> tuple[int,
             "topi.layout_transform(data, layout, 'NCHW')",
         )
     return places[0], places[1]
-
-
-__all__ = ["adaptive_pool", "global_pool", "pool2d"]

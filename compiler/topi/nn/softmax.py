@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from whet.compiler import te
-from whet.compiler.te import Tensor
-from whet.compiler.topi import reduction, tag
+from whet.compiler.te import Tensor, compute
+from whet.compiler.topi import reduction
 from whet.compiler.topi.elementwise import at, divide, exp, log, subtract
 from whet.compiler.topi.halves import stored, widened
+from whet.compiler.topi.tag import BROADCAST
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
@@ -19,11 +19,11 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     raised = exp(subtract(x, top))
     total = reduction.sum(raised, axis, keepdims=True)
     inverse = divide(1.0, total)
-    out = te.compute(
+    out = compute(
         x.shape,
         lambda *i: raised(*i) * at(inverse, i),
-        name="T_softmax_norm",
-        tag=tag.BROADCAST,
+        "T_softmax_norm",
+        BROADCAST,
     )
     return stored(out, dtype)
 

@@ -141,6 +141,3 @@ def get_pad_tuple(padding: Any, kernel: Any) -> tuple[int, int, int, int]:
     """
     (top, left), (bottom, right) = sides(padding, kernel)
     return top, left, bottom, right
-
-
-__all__ = ["Windows", "each", "get_pad_tuple", "padded", "pair", "windows_of"]

@@ -20,7 +20,8 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor
+from whet.compiler.te import Tensor, compute, reduce_axis
+from whet.compiler.tir.ops.ops import const, if_then_else
 from whet.compiler.topi.nn.winograd_matrices import Matrix, combined, winograd_matrices
 from whet.compiler.topi.shapes import static
 
@@ -81,8 +82,8 @@ def conv2d_winograd(
     half_filters, filters = _filters(weight, last, panels, panel, matrices.g)
     patch = _patches(data, last, (top, left), m, (n, th, tw), block)
     columns, pixels = _transformed(patch, matrices.bt)
-    k = te.reduce_axis((0, ci), name="k")
-    products = te.compute(
+    k = reduce_axis((0, ci), name="k")
+    products = compute(
         (blocks, alpha, alpha, block, panels * panel),
         lambda b, u, v, t, o: te.sum(
             pixels[b, u, v, t, k] * filters[u, v, o // panel, k, o % panel], axis=k
@@ -96,9 +97,9 @@ def conv2d_winograd(
         return results[tile // block, tile % block, y % m, x % m, o]
 
     if last:
-        conv = te.compute((n, oh, ow, co), placed, name="conv")
+        conv = compute((n, oh, ow, co), placed, name="conv")
     else:
-        conv = te.compute((n, co, oh, ow), lambda i, o, y, x: placed(i, y, x, o), name="conv")
+        conv = compute((n, co, oh, ow), lambda i, o, y, x: placed(i, y, x, o), name="conv")
     return WinogradStages(
         half_filters, filters, patch, columns, pixels, products, half, results, conv
     )
@@ -134,9 +135,9 @@ def _patches(
             inside.append(tile < tiles)
         image = tile // (th * tw)
         one = data[image, y, x, c] if last else data[image, c, y, x]
-        return te.if_then_else(te.all(*inside), one, te.const(0, data.dtype))
+        return if_then_else(te.all(*inside), one, const(0, data.dtype))
 
-    return te.compute((-(-tiles // block), block, alpha, alpha, ci), pixel, name="patch")
+    return compute((-(-tiles // block), block, alpha, alpha, ci), pixel, name="patch")
 
 
 def _sizes(data: Tensor, weight: Tensor, layout: str, asked: str) -> tuple[int, ...]:
@@ -159,12 +160,12 @@ def _sizes(data: Tensor, weight: Tensor, layout: str, asked: str) -> tuple[int, 
 def _transformed(patch: Tensor, bt: Matrix) -> tuple[Tensor, Tensor]:
     """The data after B^T over the rows of each tile, then over its columns."""
     blocks, block, alpha, _, ci = (int(d) for d in patch.shape)
-    columns = te.compute(
+    columns = compute(
         (blocks, block, alpha, alpha, ci),
         lambda b, t, u, s, c: matrix_row(bt, u, [patch[b, t, r, s, c] for r in range(alpha)]),
         name="columns",
     )
-    pixels = te.compute(
+    pixels = compute(
         (blocks, alpha, alpha, block, ci),
         lambda b, u, v, t, c: matrix_row(bt, v, [columns[b, t, u, s, c] for s in range(alpha)]),
         name="pixels",
@@ -176,12 +177,12 @@ def _results(products: Tensor, at: Matrix, co: int) -> tuple[Tensor, Tensor]:
     """The products after A^T over the rows of each tile, then over its columns."""
     blocks, alpha, _, block, _ = (int(d) for d in products.shape)
     m = len(at)
-    half = te.compute(
+    half = compute(
         (blocks, block, m, alpha, co),
         lambda b, t, i, v, o: matrix_row(at, i, [products[b, u, v, t, o] for u in range(alpha)]),
         name="half",
     )
-    results = te.compute(
+    results = compute(
         (blocks, block, m, m, co),
         lambda b, t, i, j, o: matrix_row(at, j, [half[b, t, i, v, o] for v in range(alpha)]),
         name="results",
@@ -199,14 +200,14 @@ def _filters(
     def element(y: int, x: Any, p: Any, c: Any, i: Any) -> Any:
         o = p * panel + i
         one = weight[y, x, c, o] if last else weight[o, c, y, x]
-        return one if co % panel == 0 else te.if_then_else(o < co, one, te.const(0, one.dtype))
+        return one if co % panel == 0 else if_then_else(o < co, one, const(0, one.dtype))
 
-    half = te.compute(
+    half = compute(
         (alpha, WINDOW, panels, ci, panel),
         lambda u, x, p, c, i: matrix_row(g, u, [element(y, x, p, c, i) for y in range(WINDOW)]),
         name="half_filters",
     )
-    filters = te.compute(
+    filters = compute(
         (alpha, alpha, panels, ci, panel),
         lambda u, v, p, c, i: matrix_row(g, v, [half[u, x, p, c, i] for x in range(WINDOW)]),
         name="filters",
@@ -222,11 +223,8 @@ def matrix_row(matrix: Matrix, place: Any, values: list[Any]) -> Any:
         place: the loop over its rows, to be unrolled.
         values: as many as it has columns.
     """
-    sums = combined(matrix, values, lambda x: te.const(x, values[0].dtype))
-    out = sums[-1]
-    for k in range(len(sums) - 2, -1, -1):
-        out = te.if_then_else(place == k, sums[k], out)
+    sums = combined(matrix, values, lambda x: const(x, values[0].dtype))
+    out = sums.pop()
+    for k, one in reversed(list(enumerate(sums))):
+        out = if_then_else(place == k, one, out)
     return out
-
-
-__all__ = ["WinogradStages", "conv2d_winograd", "matrix_row"]

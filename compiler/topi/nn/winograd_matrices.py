@@ -167,6 +167,3 @@ def _from_roots(roots: Sequence[Fraction]) -> list[Fraction]:
         shifted, scaled = [Fraction(0), *out], [x * root for x in out]
         out = [a - b for a, b in zip(shifted, [*scaled, Fraction(0)])]
     return out
-
-
-__all__ = ["FIVE_POINTS", "POINTS", "Matrices", "combined", "winograd_matrices"]

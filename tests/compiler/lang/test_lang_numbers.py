@@ -226,3 +226,14 @@ def test_other_nodes_equal_themselves_only():
     i, j = te.var("i"), te.var("i")
     assert len({i, j, i + 1, i + 1}) == 4
     assert {i: 1}[i] == 1 and j not in {i: 1}
+
+
+@pytest.mark.parametrize("shape", [(3,), (16,)], ids=["scalars", "vectors"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_negative_zero_keeps_its_sign_after_a_zero(shape, dtype):
+    for zero in (0.0, -0.0, 0.0):
+        full = topi.full(shape, dtype, zero)
+        s = topi.x86.schedule_injective(full)
+        out = np.full(shape, 77, dtype)
+        whet.build(s, [full], "llvm")(out)
+        assert np.array_equal(np.signbit(out), np.signbit(np.full(shape, zero)))

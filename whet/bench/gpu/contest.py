@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from whet.bench.arguments import Arrays, arrays_of, check_work, taken_by
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PEAK, COPY = "FMA peak", "copy"
 """Contestants that are limits."""
+LATE = "{} is compared, but its calls take the host longer than the device"
 
 
 def compare_on(
@@ -80,7 +82,7 @@ def compare_on(
         peaks=peaks,
         streams=streams,
         errors=errors,
-        left_out=(*peers.left_out, *map(_came_late, turns.late)),
+        left_out=(*peers.left_out, *(LATE.format(name) for name in turns.late)),
         place=context_of(device).properties.name,
     )
 
@@ -103,10 +105,6 @@ def _timed(
     return turns, peaks, tuple(s * scale for s in turns.samples[COPY].seconds)
 
 
-def _came_late(name: str) -> str:
-    return f"{name} is compared, but its calls take the host longer than the device"
-
-
 def on_device(device: Device, arrays: Arrays) -> tuple[NDArray, ...]:
     """The arrays of a call, copied to a device."""
     from whet.compiler.runtime.arrays import nd
@@ -118,11 +116,10 @@ def _run(
     device: Device, arrays: Arrays, there: tuple[NDArray, ...], kernel: Module
 ) -> tuple[Callable[[], Any], Sequence[Any]]:
     """The call of a kernel with arrays of the device, and its outputs."""
-    for value, array, computed in zip(arrays.values, there, arrays.computed):
-        if computed:
-            array.copyfrom(value)  # no kernel would write these numbers
+    outputs = list(compress(there, arrays.computed))
+    for value, array in zip(arrays.outputs, outputs):
+        array.copyfrom(value)  # no kernel would write these numbers
     values = taken_by(kernel, there)
     kernel(*values)
     device.sync()
-    outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
-    return lambda: kernel(*values), outputs
+    return lambda: kernel(*values), [out.numpy() for out in outputs]

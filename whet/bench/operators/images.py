@@ -24,10 +24,6 @@ def _pooled(a: Args, x: Array, empty: float) -> Array:
     return seen.reshape(*seen.shape[:4], math.prod(seen.shape[4:]))
 
 
-def _max_pool(a: Args, x: Array) -> Array:
-    return _pooled(a, x, -math.inf).max(axis=-1)
-
-
 def _avg_pool(a: Args, x: Array) -> Array:
     if a.count_include_pad:
         return _pooled(a, x, 0.0).mean(axis=-1)
@@ -133,7 +129,9 @@ def _torch_global_pool(ways: TorchWays, x: Tensor) -> None:
 
 
 IMAGES: dict[str, Operator] = {
-    "max_pool2d": Operator(_max_pool, torch=_torch_pool("max_pool2d")),
+    "max_pool2d": Operator(
+        lambda a, x: _pooled(a, x, -math.inf).max(axis=-1), torch=_torch_pool("max_pool2d")
+    ),
     "avg_pool2d": Operator(_avg_pool, torch=_torch_pool("avg_pool2d")),
     "global_avg_pool2d": Operator(
         lambda a, x: x.mean(axis=(2, 3), keepdims=True), torch=_torch_global_pool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from math import copysign
 
 from whet.compiler.codegen.constants import rounded
 from whet.compiler.errors import CodegenError
@@ -75,16 +76,20 @@ def zero(dtype: str) -> str:
     return "zeroinitializer" if dt.lanes(dtype) > 1 else "0"
 
 
-@lru_cache(4096)
 def constant(value: float, dtype: str) -> str:
     """A number in all lanes."""
+    return _constant(value, copysign(1.0, value), dtype)
+
+
+@lru_cache(4096)
+def _constant(value: float, sign: float, dtype: str) -> str:
+    """A number in all lanes; its sign tells -0.0 from 0.0, which are one key without it."""
     name, lanes = dt.split(dtype)
-    text = float_constant(value, name) if dt.is_float(name) else str(int(value))
+    text = _float_constant(value, name) if dt.is_float(name) else str(int(value))
     return text if lanes == 1 else f"splat ({type_of(name)} {text})"
 
 
-@lru_cache(4096)
-def float_constant(value: float, dtype: str) -> str:
+def _float_constant(value: float, dtype: str) -> str:
     """A scalar constant; LLVM reads the exact bits in hexadecimal."""
     value = rounded(value, dtype)
     if dtype == "float16":
