@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import copysign
 
 from whet.compiler.tir.expr import (
     BufferLoad,
@@ -23,8 +24,10 @@ def structural_key(n: PrimExpr) -> Hashable:
     kind = type(n)
     if isinstance(n, Var):
         return n
-    if kind in (IntImm, FloatImm):
-        return (kind.__name__, n.dtype, n.value)  # type: ignore[attr-defined]
+    if isinstance(n, FloatImm):
+        return ("FloatImm", n.dtype, n.value, copysign(1.0, n.value))  # 0.0 == -0.0
+    if isinstance(n, IntImm):
+        return ("IntImm", n.dtype, n.value)
     head: tuple[Hashable, ...] = (kind.__name__, n.dtype)
     if kind is BufferLoad:
         head += (id(n.buffer),)  # type: ignore[attr-defined]

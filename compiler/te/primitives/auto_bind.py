@@ -52,7 +52,7 @@ def bound_schedule(schedule: Schedule, target: Target) -> Schedule:
             f"no loop of the schedule is bound to the threads of {target.kind}; bound "
             + "; ".join(said),
             AutoBindWarning,
-            stacklevel=6,  # the caller of whet.build
+            stacklevel=5,  # the caller of whet.build
         )
     return new
 

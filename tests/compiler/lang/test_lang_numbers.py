@@ -6,6 +6,7 @@ import pytest
 
 import whet
 from whet import te, tir, topi
+from whet.compiler.arith.keys import structural_key
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir.stmt import AssertStmt, BufferStore, Evaluate, For, IfThenElse, LetStmt
 
@@ -237,3 +238,17 @@ def test_a_negative_zero_keeps_its_sign_after_a_zero(shape, dtype):
         out = np.full(shape, 77, dtype)
         whet.build(s, [full], "llvm")(out)
         assert np.array_equal(np.signbit(out), np.signbit(np.full(shape, zero)))
+
+
+def test_quotients_by_both_zeros_are_not_one():
+    """1/0 + 1/-0 is no number; taken for one subexpression, it would be infinite."""
+    A = te.placeholder((5,), "float32", name="A")
+
+    def twice(i):
+        long = te.exp(A[i] * 3.0 + 1.0) * A[i]
+        return long / tir.const(0.0, "float32") + long / tir.const(-0.0, "float32")
+
+    B = te.compute((5,), twice, name="B")
+    assert np.isnan(run(B, (A, np.ones(5, "float32")))).all()
+    x = tir.const(0.0, "float32"), tir.const(-0.0, "float32")
+    assert structural_key(x[0] + A[0]) != structural_key(x[1] + A[0])
