@@ -8,7 +8,6 @@ from typing import Any
 from whet.autotune.features.loops.forms import (
     ZERO,
     Clamped,
-    Division,
     Form,
     Loop,
     Quotient,
@@ -59,7 +58,7 @@ class TracedSizes:
 
     def __init__(self) -> None:
         self.loops: dict[IterVar, Loop] = {}
-        self._divisions: list[Division] = []
+        self._remainders: list[Remainder] = []
 
     def size(self, n: Any) -> Size:
         """A number of steps."""
@@ -147,15 +146,13 @@ class TracedSizes:
         low, high = self.extreme(remainder, None, -1), self.extreme(remainder, None, 1)
         if low is not None and high is not None and low.const >= 0 and high.const < by:
             return quotient, remainder
-        division = self._division(remainder, by)
-        return quotient.plus(Form({division.quotient: 1})), Form({division.remainder: 1})
-
-    def _division(self, rest: Form, by: Size) -> Division:
-        for known in self._divisions:
-            if same(known.by, by) and same_form(known.rest, rest):
-                return known
-        self._divisions.append(Division(rest, by))
-        return self._divisions[-1]
+        for left in self._remainders:
+            if same(left.of.by, by) and same_form(left.of.rest, remainder):
+                break
+        else:
+            left = Remainder(Quotient(remainder, by))
+            self._remainders.append(left)
+        return quotient.plus(Form({left.of: 1})), Form({left: 1})
 
     def _unknown(self, parts: Iterable[Any], env: dict[Var, Form]) -> Form:
         loops: set[Loop] = set()
@@ -189,8 +186,8 @@ class TracedSizes:
             elif type(atom) is Remainder:
                 part = Form({}, atom.of.by - 1) if up else ZERO
             elif type(atom) is Quotient:
-                part = self.extreme(atom.of.rest, inner, 1 if up else -1)
-                part = None if part is None else self.divided(part, atom.of.by)[0]
+                part = self.extreme(atom.rest, inner, 1 if up else -1)
+                part = None if part is None else self.divided(part, atom.by)[0]
             elif type(atom) is Clamped:
                 part = self.extreme(atom.form, inner, 1 if up else -1)
                 part = part if part is None or not part.terms else Form({Clamped(part): 1})
