@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from whet.db.store.queries import broken_trials
 from whet.db.values.identity import device_key, device_name, distance, target_difference
 from whet.measure.device.identity import device_of
-from whet.measure.device.names import NO_GPU, AnyDevice
+from whet.measure.device.names import NO_GPU, AnyDevice, Device
 from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
@@ -64,18 +64,7 @@ def explain(
             f"tune it again: {tune}",
         )
     if on_target:
-        others = {device_key(run.device): device_name(run.device) for run in on_target}
-        machines, nearest = ", ".join(others.values()), list(others)[-1]
-        if whose == NO_GPU:
-            return (
-                f"it was tuned on other devices only ({machines}), and this machine has no GPU",
-                "name the device whose records shall count: device='cuda-emulator', or a "
-                "fingerprint; on the command line --device cuda-emulator",
-            )
-        return (
-            f"it was tuned on other machines only ({machines}; this is {device_name(whose)})",
-            f"tune it here: {tune}; or accept their records: device={nearest!r}",
-        )
+        return _elsewhere([run.device for run in on_target], whose, tune)
     if runs:
         return (
             f"it was tuned for other targets only ({target_difference(runs[-1].target, wanted)})",
@@ -85,6 +74,22 @@ def explain(
     return (
         f"it was never tuned there{passed}",
         f"tune it: {tune}; the log holds: {_held(log, workload)}",
+    )
+
+
+def _elsewhere(devices: list[Device], whose: Device, tune: str) -> tuple[str, str]:
+    """The reason and the way out where a workload was tuned on other devices only."""
+    others = {device_key(device): device_name(device) for device in devices}
+    machines = ", ".join(others.values())
+    if whose == NO_GPU:
+        return (
+            f"it was tuned on other devices only ({machines}), and this machine has no GPU",
+            "name the device whose records shall count: device='cuda-emulator', or a "
+            "fingerprint; on the command line --device cuda-emulator",
+        )
+    return (
+        f"it was tuned on other machines only ({machines}; this is {device_name(whose)})",
+        f"tune it here: {tune}; or accept their records: device={list(others)[-1]!r}",
     )
 
 

@@ -47,9 +47,8 @@ class GpuWork:
         self._accesses()
         held = b.region.prod(axis=1) * b.itemsize
         # Virtual threads of one thread keep what they have side by side.
-        virtual = trips(b.kind == VIRTUAL, b.extent)
         total = self._kernels.total
-        self.local_bytes = total(np.where(b.scope == LOCAL, held * virtual, 0.0))
+        self.local_bytes = total(np.where(b.scope == LOCAL, held * b.steps(VIRTUAL), 0.0))
         self.work = self._work(total(np.where(b.scope == SHARED, held, 0.0)))
 
     def longest(self, seconds: np.ndarray) -> np.ndarray:
@@ -65,18 +64,18 @@ class GpuWork:
         self.is_global, self.is_shared = b.place == GLOBAL, b.place == SHARED
         wide = np.where(c.by_vector == 1, np.minimum(c.lanes[of], c.width[of]), 1.0)
         self.lane_bytes = b.bytes * wide
-        step, extent = self._by_lane()
+        (along_x, nx), (along_y, ny) = self._by_lane(1), self._by_lane(2)
         # Lanes along x, then along y, until a warp is full.
-        nx = np.minimum(extent[:, 0], WARP)
-        ny = np.minimum(np.maximum(WARP / nx, 1.0), extent[:, 1])
-        sx, sy = step[:, 0] * b.bytes, step[:, 1] * b.bytes
+        nx = np.minimum(nx, WARP)
+        ny = np.minimum(np.maximum(WARP / nx, 1.0), ny)
+        sx, sy = along_x * b.bytes, along_y * b.bytes
         self.sectors = _pieces(nx, sx, ny, sy, self.lane_bytes, SECTOR)
         self.lines = _pieces(nx, sx, ny, sy, self.lane_bytes, LINE)
         self.least_sectors = np.maximum(nx * ny * self.lane_bytes / SECTOR, 1.0)
         self.least_sectors = np.minimum(self.least_sectors, self.sectors)
         apart = np.where(sx > 0, nx, 1.0) * np.where(sy > 0, ny, 1.0)
         conflict = _conflict(nx, sx / WORD, np.maximum(self.lane_bytes / WORD, 1.0))
-        conflict = np.where(self._even(step[:, 0]), conflict, np.minimum(conflict, UNEVEN))
+        conflict = np.where(self._even(along_x), conflict, np.minimum(conflict, UNEVEN))
         passes = np.maximum(apart * self.lane_bytes / LINE, 1.0) * conflict
         # A warp is given one register a pass, and two where near lanes ask for the same.
         near = ((sx == 0) & (nx >= 2)) | ((sy == 0) & (nx <= 2) & (ny >= 2))
@@ -93,21 +92,18 @@ class GpuWork:
         extent = trips(mine, b.extent[b.statement])
         return far >= one * (extent - 1)
 
-    def _by_lane(self) -> tuple[np.ndarray, np.ndarray]:
-        """(Q, 2) how far a step along threadIdx.x and y moves an access, and their extents."""
-        b, c = self._b, self._c
-        chosen = [b.lane[b.statement] == axis for axis in (1, 2)]
-        step = [np.abs(np.where(mine, c.flat, 0.0)).max(axis=1) for mine in chosen]
-        extent = [trips(mine, b.extent[b.statement]) for mine in chosen]
-        return np.stack(step, axis=1), np.stack(extent, axis=1)
+    def _by_lane(self, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        """(Q,) how far a step along an axis of a block's threads moves an access; its extent."""
+        mine = self._b.lane[self._b.statement] == axis
+        step = np.abs(np.where(mine, self._c.flat, 0.0)).max(axis=1)
+        return step, trips(mine, self._b.extent[self._b.statement])
 
     def _work(self, shared_bytes: np.ndarray) -> Work:
         b, c = self._b, self._c
         total, most = self._kernels.total, self._kernels.most
         first = np.searchsorted(b.candidate, b.candidate)  # the first statement of its candidate
         root = b.root == np.arange(len(b.candidate)) - first
-        blocks = most(trips(b.kind == BLOCK, b.extent))
-        threads = most(trips(b.kind == THREAD, b.extent))
+        blocks, threads = most(b.steps(BLOCK)), most(b.steps(THREAD))
         ops = b.operations * c.runs[:, None]
         of_functions = DIVISION * ops[:, _DIV] + FUNCTION * ops[:, _SPECIAL]
         fma = ops[:, _FMA] + ops[:, _ADD] + ops[:, _MUL] + of_functions

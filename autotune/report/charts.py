@@ -140,7 +140,7 @@ def _column(plot: Plot, place: int, said: str, costs: np.ndarray, step: int) -> 
     aside = [((i * 0.618034) % 1 - 0.5) * 0.6 for i in range(len(costs))]
     shown = list(zip(aside, costs.tolist()))[::step]
     plot.dots((place + a, cost) for a, cost in shown if cost < float("inf"))
-    top = plot.y.high  # type: ignore[attr-defined]
+    top = plot.y.high  # type: ignore[union-attr]
     plot.dots(((place + a, top) for a, cost in shown if cost == float("inf")), "cross")
     text = f"{said}: {counted(len(costs), 'trial')}, {len(costs) - len(ok)} failed"
     if not len(ok):
