@@ -30,7 +30,7 @@ class GpuWork:
         candidates: how many there are.
         work: each field (K,).
         local_bytes: (K,) of a thread.
-        instructions: (Q,) loads and stores of warps.
+        instructions: (Q,) loads and stores of warps; of_global: (Q,) those of global memory.
         lane_bytes: (Q,) bytes that a thread asks for at once.
         sectors, least_sectors: (Q,) 32-byte sectors that a warp touches with one, and would touch
             if its lanes asked for neighbours.
@@ -62,6 +62,7 @@ class GpuWork:
         of = b.statement
         self.instructions = c.executed * b.times / WARP
         self.is_global, self.is_shared = b.place == GLOBAL, b.place == SHARED
+        self.of_global = self.instructions * self.is_global
         wide = np.where(c.by_vector == 1, np.minimum(c.lanes[of], c.width[of]), 1.0)
         self.lane_bytes = b.bytes * wide
         (along_x, nx), (along_y, ny) = self._by_lane(1), self._by_lane(2)
@@ -108,9 +109,8 @@ class GpuWork:
         of_functions = DIVISION * ops[:, _DIV] + FUNCTION * ops[:, _SPECIAL]
         fma = ops[:, _FMA] + ops[:, _ADD] + ops[:, _MUL] + of_functions
         double = (b.itemsize >= 8) & root
-        passes = cache_passes(self.lines, self.sectors, self.lane_bytes)
-        passes = self.instructions * passes * self.is_global
-        l2 = self.instructions * self.sectors * SECTOR * self.is_global
+        passes = self.of_global * cache_passes(self.lines, self.sectors, self.lane_bytes)
+        l2 = self.of_global * self.sectors * SECTOR
         issued = c.per_statement(self.instructions * (b.place != LOCAL))
         issued = issued + c.loop_steps * STEP / WARP
         around = trips((b.kind == SERIAL) & ~c.block & ~b.own, b.extent)
