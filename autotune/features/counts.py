@@ -74,9 +74,9 @@ class Counts:
         np.minimum(distinct, window, out=distinct)
         self.elements = distinct.prod(axis=1)
         # Dimensions that are covered whole, from the last on, lie side by side in memory.
-        run, full = window[:, -1], window[:, -1] >= b.length[:, -1, None]
-        apart, together = np.ones((rows, depth + 1)), distinct[:, -1]
         length = b.length[:, -1, None]
+        run, full = window[:, -1], window[:, -1] >= length
+        apart, together = np.ones((rows, depth + 1)), distinct[:, -1]
         for d in range(rank - 2, -1, -1):
             run = np.where(full, length * window[:, d], run)
             apart = np.where(full, apart, apart * distinct[:, d])

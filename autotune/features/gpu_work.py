@@ -75,12 +75,12 @@ class GpuWork:
         self.least_sectors = np.maximum(nx * ny * self.lane_bytes / SECTOR, 1.0)
         self.least_sectors = np.minimum(self.least_sectors, self.sectors)
         apart = np.where(sx > 0, nx, 1.0) * np.where(sy > 0, ny, 1.0)
-        conflict = _conflict(nx, sx / WORD, np.maximum(self.lane_bytes / WORD, 1.0))
+        registers = np.maximum(self.lane_bytes / WORD, 1.0)
+        conflict = _conflict(nx, sx / WORD, registers)
         conflict = np.where(self._even(along_x), conflict, np.minimum(conflict, UNEVEN))
         passes = np.maximum(apart * self.lane_bytes / LINE, 1.0) * conflict
         # A warp is given one register a pass, and two where near lanes ask for the same.
         near = ((sx == 0) & (nx >= 2)) | ((sy == 0) & (nx <= 2) & (ny >= 2))
-        registers = np.maximum(self.lane_bytes / WORD, 1.0)
         passes = np.maximum(passes, np.where(near, np.maximum(registers / 2, 1.0), registers))
         self.wavefronts = self.instructions * np.minimum(passes, WARP) * self.is_shared
 
@@ -161,13 +161,13 @@ def _pieces(
 ) -> np.ndarray:
     """Pieces of memory of ``size`` bytes that a warp touches: ``nx`` lanes ``sx`` bytes apart."""
     run = np.maximum((nx - 1) * sx + nbytes, nbytes)
-    row = np.where(sx <= size, np.maximum(run / size, 1.0), nx * np.maximum(nbytes / size, 1.0))
-    row = np.where(sx == 0, np.maximum(nbytes / size, 1.0), row)
+    lane = np.maximum(nbytes / size, 1.0)
+    row = np.where(sx <= size, np.maximum(run / size, 1.0), nx * lane)
+    row = np.where(sx == 0, lane, row)
     whole = np.maximum(((ny - 1) * sy + run) / size, 1.0)
-    many = np.minimum(np.where(sy == 0, row, ny * row), np.where(sy == 0, row, whole * nx))
+    many = np.where(sy == 0, row, np.minimum(ny * row, whole * nx))
     dense = (sy > 0) & (sy <= run)
-    apart = nx * ny * np.maximum(nbytes / size, 1.0)  # each lane has its own
-    return np.clip(np.where(dense, whole, many), 1.0, apart)
+    return np.clip(np.where(dense, whole, many), 1.0, nx * ny * lane)  # at most its own a lane
 
 
 def _conflict(nx: np.ndarray, words: np.ndarray, wide: np.ndarray) -> np.ndarray:

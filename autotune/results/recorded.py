@@ -244,14 +244,11 @@ def _fits(
 ) -> bool:
     from whet.search_spaces import Workload
 
-    if workload is not None and recorded != workload:
+    if workload not in (None, recorded) or op not in (None, recorded.template):
         return False
-    if op is not None and recorded.template != op:
-        return False
-    if not args:
-        return True
-    begin = Workload(recorded.template, recorded.args[: len(args)])
-    return begin == Workload(recorded.template, tuple(args))
+    wanted = tuple(args or ())
+    begin = Workload(recorded.template, recorded.args[: len(wanted)])
+    return begin == Workload(recorded.template, wanted)
 
 
 def _why_none(tasks: list[TaskRuns], op: str | None) -> tuple[str, str]:
