@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whet.db.store.queries import broken_trials
 from whet.db.values.identity import device_key, device_name, distance, target_difference
 from whet.measure.device.identity import device_of
 from whet.measure.device.names import NO_GPU, AnyDevice, Device
@@ -39,6 +38,8 @@ def explain(
         device: whose records count; None: this machine's.
         tune: the call that tunes it.
     """
+    from whet.db.store.queries import broken_trials  # which loads SQLAlchemy
+
     whose, wanted = device_of(target, device), target.to_json()
     runs = [run for run in log.runs() if run.workload == workload]
     on_target = [run for run in runs if run.target == wanted]
