@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,16 @@ from whet.compiler.errors import LogError
 
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
+    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
     from whet.db import TuningLog
-    from whet.db.values.identity import Location
-    from whet.measure.device.names import AnyDevice
+    from whet.measure.device.names import Device
 
 
 def best_from_log(
     task: Task,
-    log: TuningLog | Location,
-    device: AnyDevice | None = None,
+    log: TuningLog | str | os.PathLike[str],
+    device: Device | RuntimeDevice | None = None,
 ) -> Trial:
     """The best recorded trial of a task.
 
@@ -51,8 +52,8 @@ def best_from_log(
 
 def build_from_log(
     task: Task,
-    log: TuningLog | Location,
-    device: AnyDevice | None = None,
+    log: TuningLog | str | os.PathLike[str],
+    device: Device | RuntimeDevice | None = None,
     name: str = "",
 ) -> Module:
     """Build a task's kernel with the best config that a log has for it.
