@@ -207,6 +207,9 @@ class TuneResult:
 class TuneResults(tuple[TuneResult, ...]):
     """The outcomes of :func:`whet.tune` for many tasks, in the order given; ``print`` sums up."""
 
+    def __new__(cls, results: Iterable[TuneResult]) -> TuneResults:
+        return super().__new__(cls, results)
+
     def __str__(self) -> str:
         return "\n".join(map(str, self))
 
