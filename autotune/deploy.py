@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from whet.autotune.results.recorded import opened
 from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError
-from whet.measure.device.names import NO_GPU
-from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
@@ -41,10 +39,15 @@ def best_from_log(
         best = tuning_log.best_in(space, task.workload, task.target, device)
         if best is not None:
             return Trial.of(best)
+        from whet.db.missing import explain
+
         raise LogError(
             f"build {task.workload} from log {tuning_log.location}",
-            *_why_nothing(tuning_log, task, device),
-        )
+            *explain(
+                tuning_log, task.workload, task.target, task.config_space.fingerprint, device,
+                f"whet.tune(task, log={tuning_log.location!r})",
+            ),
+        )  # fmt: skip
 
 
 def build_from_log(
@@ -76,57 +79,3 @@ def kernel_name(task: Task) -> str:
     from whet.search_spaces.values.shown import name_of
 
     return "".join(c if c.isalnum() else "_" for c in name_of(task.workload))
-
-
-def _why_nothing(
-    log: TuningLog, task: Task, device: Device | RuntimeDevice | None
-) -> tuple[str, str]:
-    """Why a log has no config for a task, and the way out."""
-    from whet.db.store.queries import broken_trials
-    from whet.db.values.identity import device_key, device_name
-    from whet.measure.device.identity import device_of
-
-    whose = device_of(task.target, device)
-    tune = f"whet.tune(task, log={log.location!r})"
-    runs = [run for run in log.runs() if run.workload == task.workload]
-    here = [run for run in runs if device_key(run.device) == device_key(whose)]
-    target = task.target.to_json()
-    fingerprint = task.config_space.fingerprint
-    tried = log.trials(task.workload, task.target, whose, fingerprint)
-    broken = broken_trials(log, task.workload, task.target, whose, fingerprint)
-    if tried:
-        why = f"none of its {len(tried)} trials worked"
-        why += f", and {broken} more cannot be read" if broken else ""
-        return why, f"see the errors: whet best {log.location} --errors"
-    if broken:
-        why = "its only record is" if broken == 1 else f"all {broken} of its records are"
-        return f"{why} broken", f"restore a copy of the log, or tune it into another: {tune}"
-    if any(run.target == target and run.fingerprint == fingerprint for run in here):
-        return "a search of it began, and no trial was recorded", f"tune it: {tune}"
-    if not runs:
-        known = ", ".join(dict.fromkeys(str(w) for w in log.workloads())) or "(nothing)"
-        passed = f" ({counted(log.broken, 'broken row')} passed over)" if log.broken else ""
-        return f"it was never tuned there{passed}", f"tune it: {tune}\nthe log holds: {known}"
-    if not any(run.target == target for run in runs):
-        others = "\n".join(dict.fromkeys(f"  {run.target}" for run in runs))
-        return (
-            "it was tuned for other targets only",
-            f"tune it for this one: {tune}\nthis one: {target}\nthe log's:\n{others}",
-        )
-    if not here:
-        others = ", ".join(dict.fromkeys(device_name(run.device) for run in runs))
-        if whose == NO_GPU:
-            return (
-                f"it was tuned on other devices only ({others}), and this machine has no GPU",
-                "name the device whose records shall count: "
-                "whet.build(task, log=..., device='cuda-emulator'), or a fingerprint;\n"
-                "on the command line --device cuda-emulator",
-            )
-        return (
-            f"it was tuned on other machines only ({others}; this is {device_name(whose)})",
-            f"tune it here: {tune}",
-        )
-    return (
-        "it was tuned with another version of its space (other knobs, or another computation)",
-        f"tune it again: {tune}",
-    )

@@ -313,13 +313,12 @@ class Session:
 
     def _say_interrupted(self, unwritten: str) -> None:
         """Print a summary of what the log holds."""
-        lines = [unwritten] if unwritten else []
         try:
-            lines.insert(0, str(outcome.interrupted(self)))
+            summary = str(outcome.interrupted(self))
         except LogError as error:
-            lines.insert(0, f"{self.bar.name}: interrupted; no summary: {error}")
+            summary = f"{self.bar.name}: interrupted; no summary: {error}"
         with suppress(OSError):  # who would have read it may be gone
-            print("\n".join(lines), file=sys.stderr, flush=True)
+            print(*filter(None, (summary, unwritten)), sep="\n", file=sys.stderr, flush=True)
 
     def _raise_if_hopeless(self) -> None:
         """A task that fails does not end the others; all of them do."""

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LogError
 from whet.db.log import TuningLog
-from whet.db.values.identity import Location, device_key, device_name, distance, target_difference
-from whet.db.values.records import TaskSummary
-from whet.measure.device.identity import device_of
+from whet.db.missing import explain
+from whet.db.values.identity import Location, device_key, device_name
 from whet.measure.device.names import AnyDevice, names_device
 from whet.search_spaces import Config, Workload, space_of, using_resolver
-from whet.search_spaces.values.counted import counted
-
-if TYPE_CHECKING:
-    from whet.compiler.target import Target
-
-
-DIFFERENT = 8.0
-"""The doublings of a size that count like one word that differs, for the nearest record."""
 
 
 class UntunedWarning(UserWarning):
@@ -101,67 +91,10 @@ class AppliedLog:
         space = space_of(workload)
         config = self._log.best_config(workload, target, space, self._device)
         if config is None and (key := (workload.key, str(target))) not in self._missed:
-            why = _why_none(self._log, workload, target, space.fingerprint, self._device)
-            self._missed[key] = f"{workload}: {why}"
+            named = f"{workload.template!r}, args={workload.args!r}, target={target.kind!r}"
+            tune = f"whet.tune(whet.create_task({named}))"
+            why, way_out = explain(
+                self._log, workload, target, space.fingerprint, self._device, tune
+            )
+            self._missed[key] = f"{workload}: {why}; {way_out}"
         return config
-
-
-def _why_none(
-    log: TuningLog,
-    workload: Workload,
-    target: Target,
-    fingerprint: str,
-    device: AnyDevice | None,
-) -> str:
-    """One line: why the nearest record was not taken, and the way out."""
-    wanted_device = device_key(device_of(target, device))
-    wanted_target = target.to_json()
-    tasks = log.summary()
-    mine = [task for task in tasks if task.workload == workload]
-    on_target = [task for task in mine if task.target == wanted_target]
-    here = [task for task in on_target if device_key(task.device) == wanted_device]
-    named = f"{workload.template!r}, args={workload.args!r}, target={target.kind!r}"
-    tune = f"tune: whet.tune(whet.create_task({named}))"
-    tried = sum(task.trials for task in here if task.fingerprint == fingerprint)
-    if tried:
-        from whet.db.store.queries import broken_trials
-
-        broken = broken_trials(log, workload, target, wanted_device, fingerprint)
-        if broken >= tried:
-            return f"all {broken} of its records are broken; restore a copy, or {tune}"
-        lost = f", and {broken} more cannot be read" if broken else ""
-        return f"none of its {tried - broken} trials worked{lost}; {tune}"
-    if here:
-        was = ", ".join(sorted({task.fingerprint[:8] for task in here}))
-        return (
-            f"its space has changed since it was tuned (now {fingerprint[:8]},"
-            f" records of {was}); {tune}"
-        )
-    elsewhere = [t for t in on_target if t.best and t.fingerprint == fingerprint]
-    if elsewhere:
-        nearest = elsewhere[-1]
-        return (
-            f"its {nearest.trials} records are of another machine,"
-            f" {device_name(nearest.device)}; {tune}; or accept them:"
-            f" apply_best(..., device={device_key(nearest.device)!r})"
-        )
-    if mine:
-        other = target_difference(mine[-1].target, wanted_target)
-        if other:
-            return f"its records are for another target ({other}); {tune}"
-        return (
-            f"its records are of another machine, {device_name(mine[-1].device)},"
-            f" and of another version of its space; {tune}"
-        )
-    passed = f" ({counted(log.broken, 'broken row')} passed over)" if log.broken else ""
-    return f"never tuned{passed}{_nearest(tasks, workload)}; {tune}"
-
-
-def _nearest(tasks: list[TaskSummary], workload: Workload) -> str:
-    """The tuned workload of the same template whose arguments are nearest."""
-    same = [t for t in tasks if t.best and t.workload.template == workload.template]
-    if not same:
-        return ""
-    nearest = min(same, key=lambda t: distance(t.workload.args, workload.args, DIFFERENT))
-    speed = f" ({nearest.best.gflops:.1f} GFLOP/s)" if nearest.best and nearest.best.gflops else ""
-    return f"; the nearest record is of {nearest.workload}{speed}"

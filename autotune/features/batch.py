@@ -84,6 +84,10 @@ class Batch:
             for column in columns:
                 setattr(self, column.name, _numbers(column, groups, len(of)))
 
+    def steps(self, kind: int) -> np.ndarray:
+        """(S,) steps of the loops of a kind around each statement together."""
+        return trips(self.kind == kind, self.extent)
+
 
 def _numbers(column: Column, groups: Sequence[tuple[Program, np.ndarray]], rows: int) -> np.ndarray:
     """A column of all candidates, (rows, ...)."""

@@ -132,9 +132,9 @@ def _program(b: Batch, c: Counts, e: Estimate) -> dict[str, np.ndarray]:
         sums[name] = c.per_statement(np.where(chosen, executed, 0.0))
     most = {
         "chunk": c.runs / c.shared, "held": c.held[:, 0],
-        "threads": trips(b.kind == PARALLEL, b.extent) - 1,
-        "grid": trips(b.kind == BLOCK, b.extent) - 1,
-        "block": trips(b.kind == THREAD, b.extent) - 1,
+        "threads": b.steps(PARALLEL) - 1,
+        "grid": b.steps(BLOCK) - 1,
+        "block": b.steps(THREAD) - 1,
     }  # fmt: skip
     out = {
         **program_columns(b, c),

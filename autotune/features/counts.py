@@ -74,9 +74,9 @@ class Counts:
         np.minimum(distinct, window, out=distinct)
         self.elements = distinct.prod(axis=1)
         # Dimensions that are covered whole, from the last on, lie side by side in memory.
-        run, full = window[:, -1], window[:, -1] >= b.length[:, -1, None]
-        apart, together = np.ones((rows, depth + 1)), distinct[:, -1]
         length = b.length[:, -1, None]
+        run, full = window[:, -1], window[:, -1] >= length
+        apart, together = np.ones((rows, depth + 1)), distinct[:, -1]
         for d in range(rank - 2, -1, -1):
             run = np.where(full, length * window[:, d], run)
             apart = np.where(full, apart, apart * distinct[:, d])
@@ -114,8 +114,7 @@ class Counts:
         self.width = np.maximum(vector_bytes / b.bytes[self.starts], 1.0)
         self.vectors = np.ceil(self.lanes / self.width)
         self.vector_runs = self.runs / self.lanes * self.vectors
-        threads = (b.kind == PARALLEL) | (b.kind == BLOCK) | (b.kind == THREAD)
-        self.shared = trips(threads, b.extent)
+        self.shared = b.steps(PARALLEL) * b.steps(BLOCK) * b.steps(THREAD)
         # Loops that are run step by step, inside the statement's own nest.
         serial = ~self.block & b.own & (b.extent > 1)
         self.loop_steps = np.where(serial, self.before[:, 1:], 0.0).max(axis=1)
@@ -179,5 +178,5 @@ def program_columns(b: Batch, c: Counts) -> dict[str, np.ndarray]:
         "body": log(most(c.body)),
         "loop.steps": log(total(c.loop_steps)),
         "unroll.pragma": log(most(b.unroll)),
-        "virtual": log(most(trips(b.kind == VIRTUAL, b.extent)) - 1),
+        "virtual": log(most(b.steps(VIRTUAL)) - 1),
     }

@@ -73,7 +73,7 @@ class LoopFeatures(Rows):
             config = self.space.decode(point)
             with self._watched(point):
                 if not self.structures.add(key, ints, run(self.task, config, ranges)):
-                    self.structures.add_apart(key, ints, run_plain(self.task, config))
+                    self.structures.add(key, ints, run_plain(self.task, config))
             entry = self.structures.find(key, ints)
             assert entry is not None
         return entry

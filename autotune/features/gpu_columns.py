@@ -79,7 +79,7 @@ def _of_kernels(kernels: GpuWork, spec: GpuSpec) -> dict[str, np.ndarray]:
 
 def _of_accesses(b: Batch, kernels: GpuWork) -> dict[str, np.ndarray]:
     total = Owners(b.candidate[b.statement], b.n).total
-    of_global = kernels.instructions * kernels.is_global
+    of_global = kernels.of_global
     loads, banks = total(of_global), total(kernels.instructions * kernels.is_shared)
     return {
         "loads.global": log(loads),

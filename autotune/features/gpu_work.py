@@ -30,7 +30,7 @@ class GpuWork:
         candidates: how many there are.
         work: each field (K,).
         local_bytes: (K,) of a thread.
-        instructions: (Q,) loads and stores of warps.
+        instructions: (Q,) loads and stores of warps; of_global: (Q,) those of global memory.
         lane_bytes: (Q,) bytes that a thread asks for at once.
         sectors, least_sectors: (Q,) 32-byte sectors that a warp touches with one, and would touch
             if its lanes asked for neighbours.
@@ -47,9 +47,8 @@ class GpuWork:
         self._accesses()
         held = b.region.prod(axis=1) * b.itemsize
         # Virtual threads of one thread keep what they have side by side.
-        virtual = trips(b.kind == VIRTUAL, b.extent)
         total = self._kernels.total
-        self.local_bytes = total(np.where(b.scope == LOCAL, held * virtual, 0.0))
+        self.local_bytes = total(np.where(b.scope == LOCAL, held * b.steps(VIRTUAL), 0.0))
         self.work = self._work(total(np.where(b.scope == SHARED, held, 0.0)))
 
     def longest(self, seconds: np.ndarray) -> np.ndarray:
@@ -63,24 +62,25 @@ class GpuWork:
         of = b.statement
         self.instructions = c.executed * b.times / WARP
         self.is_global, self.is_shared = b.place == GLOBAL, b.place == SHARED
+        self.of_global = self.instructions * self.is_global
         wide = np.where(c.by_vector == 1, np.minimum(c.lanes[of], c.width[of]), 1.0)
         self.lane_bytes = b.bytes * wide
-        step, extent = self._by_lane()
+        (along_x, nx), (along_y, ny) = self._by_lane(1), self._by_lane(2)
         # Lanes along x, then along y, until a warp is full.
-        nx = np.minimum(extent[:, 0], WARP)
-        ny = np.minimum(np.maximum(WARP / nx, 1.0), extent[:, 1])
-        sx, sy = step[:, 0] * b.bytes, step[:, 1] * b.bytes
+        nx = np.minimum(nx, WARP)
+        ny = np.minimum(np.maximum(WARP / nx, 1.0), ny)
+        sx, sy = along_x * b.bytes, along_y * b.bytes
         self.sectors = _pieces(nx, sx, ny, sy, self.lane_bytes, SECTOR)
         self.lines = _pieces(nx, sx, ny, sy, self.lane_bytes, LINE)
         self.least_sectors = np.maximum(nx * ny * self.lane_bytes / SECTOR, 1.0)
         self.least_sectors = np.minimum(self.least_sectors, self.sectors)
         apart = np.where(sx > 0, nx, 1.0) * np.where(sy > 0, ny, 1.0)
-        conflict = _conflict(nx, sx / WORD, np.maximum(self.lane_bytes / WORD, 1.0))
-        conflict = np.where(self._even(step[:, 0]), conflict, np.minimum(conflict, UNEVEN))
+        registers = np.maximum(self.lane_bytes / WORD, 1.0)
+        conflict = _conflict(nx, sx / WORD, registers)
+        conflict = np.where(self._even(along_x), conflict, np.minimum(conflict, UNEVEN))
         passes = np.maximum(apart * self.lane_bytes / LINE, 1.0) * conflict
         # A warp is given one register a pass, and two where near lanes ask for the same.
         near = ((sx == 0) & (nx >= 2)) | ((sy == 0) & (nx <= 2) & (ny >= 2))
-        registers = np.maximum(self.lane_bytes / WORD, 1.0)
         passes = np.maximum(passes, np.where(near, np.maximum(registers / 2, 1.0), registers))
         self.wavefronts = self.instructions * np.minimum(passes, WARP) * self.is_shared
 
@@ -93,28 +93,24 @@ class GpuWork:
         extent = trips(mine, b.extent[b.statement])
         return far >= one * (extent - 1)
 
-    def _by_lane(self) -> tuple[np.ndarray, np.ndarray]:
-        """(Q, 2) how far a step along threadIdx.x and y moves an access, and their extents."""
-        b, c = self._b, self._c
-        chosen = [b.lane[b.statement] == axis for axis in (1, 2)]
-        step = [np.abs(np.where(mine, c.flat, 0.0)).max(axis=1) for mine in chosen]
-        extent = [trips(mine, b.extent[b.statement]) for mine in chosen]
-        return np.stack(step, axis=1), np.stack(extent, axis=1)
+    def _by_lane(self, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        """(Q,) how far a step along an axis of a block's threads moves an access; its extent."""
+        mine = self._b.lane[self._b.statement] == axis
+        step = np.abs(np.where(mine, self._c.flat, 0.0)).max(axis=1)
+        return step, trips(mine, self._b.extent[self._b.statement])
 
     def _work(self, shared_bytes: np.ndarray) -> Work:
         b, c = self._b, self._c
         total, most = self._kernels.total, self._kernels.most
         first = np.searchsorted(b.candidate, b.candidate)  # the first statement of its candidate
         root = b.root == np.arange(len(b.candidate)) - first
-        blocks = most(trips(b.kind == BLOCK, b.extent))
-        threads = most(trips(b.kind == THREAD, b.extent))
+        blocks, threads = most(b.steps(BLOCK)), most(b.steps(THREAD))
         ops = b.operations * c.runs[:, None]
         of_functions = DIVISION * ops[:, _DIV] + FUNCTION * ops[:, _SPECIAL]
         fma = ops[:, _FMA] + ops[:, _ADD] + ops[:, _MUL] + of_functions
         double = (b.itemsize >= 8) & root
-        passes = cache_passes(self.lines, self.sectors, self.lane_bytes)
-        passes = self.instructions * passes * self.is_global
-        l2 = self.instructions * self.sectors * SECTOR * self.is_global
+        passes = self.of_global * cache_passes(self.lines, self.sectors, self.lane_bytes)
+        l2 = self.of_global * self.sectors * SECTOR
         issued = c.per_statement(self.instructions * (b.place != LOCAL))
         issued = issued + c.loop_steps * STEP / WARP
         around = trips((b.kind == SERIAL) & ~c.block & ~b.own, b.extent)
@@ -165,13 +161,13 @@ def _pieces(
 ) -> np.ndarray:
     """Pieces of memory of ``size`` bytes that a warp touches: ``nx`` lanes ``sx`` bytes apart."""
     run = np.maximum((nx - 1) * sx + nbytes, nbytes)
-    row = np.where(sx <= size, np.maximum(run / size, 1.0), nx * np.maximum(nbytes / size, 1.0))
-    row = np.where(sx == 0, np.maximum(nbytes / size, 1.0), row)
+    lane = np.maximum(nbytes / size, 1.0)
+    row = np.where(sx <= size, np.maximum(run / size, 1.0), nx * lane)
+    row = np.where(sx == 0, lane, row)
     whole = np.maximum(((ny - 1) * sy + run) / size, 1.0)
-    many = np.minimum(np.where(sy == 0, row, ny * row), np.where(sy == 0, row, whole * nx))
+    many = np.where(sy == 0, row, np.minimum(ny * row, whole * nx))
     dense = (sy > 0) & (sy <= run)
-    apart = nx * ny * np.maximum(nbytes / size, 1.0)  # each lane has its own
-    return np.clip(np.where(dense, whole, many), 1.0, apart)
+    return np.clip(np.where(dense, whole, many), 1.0, nx * ny * lane)  # at most its own a lane
 
 
 def _conflict(nx: np.ndarray, words: np.ndarray, wide: np.ndarray) -> np.ndarray:

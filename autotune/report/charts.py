@@ -10,7 +10,7 @@ import numpy as np
 
 from whet.autotune.report.markup import Markup
 from whet.autotune.report.plot import Plot
-from whet.autotune.report.scales import Categories, Linear, Logarithmic, Scale, seconds
+from whet.autotune.report.scales import Categories, Linear, Logarithmic, seconds
 from whet.autotune.report.times import STAGES, Times
 from whet.autotune.results.knob_values import Dimension, words
 from whet.autotune.results.trial import rate_words
@@ -140,7 +140,7 @@ def _column(plot: Plot, place: int, said: str, costs: np.ndarray, step: int) -> 
     aside = [((i * 0.618034) % 1 - 0.5) * 0.6 for i in range(len(costs))]
     shown = list(zip(aside, costs.tolist()))[::step]
     plot.dots((place + a, cost) for a, cost in shown if cost < float("inf"))
-    top = plot.y.high  # type: ignore[attr-defined]
+    top = plot.y.high  # type: ignore[union-attr]
     plot.dots(((place + a, top) for a, cost in shown if cost == float("inf")), "cross")
     text = f"{said}: {counted(len(costs), 'trial')}, {len(costs) - len(ok)} failed"
     if not len(ok):
@@ -169,18 +169,15 @@ def predicted_against_measured(
     predictions: Predictions, trials: Sequence[TrialRecord], room: Room
 ) -> Markup:
     """Each trial's predicted and measured cost; on the diagonal they are equal."""
-    both = [*predictions.measured.tolist(), *predictions.predicted.tolist()]
-    x: Scale = Logarithmic(min(both), max(both), seconds)
+    measured, predicted = predictions.measured.tolist(), predictions.predicted.tolist()
+    low, high = min(measured + predicted), max(measured + predicted)
+    x = Logarithmic(low, high, seconds)
     plot = Plot(
         x, x, "measured cost", "predicted cost", "Predicted against measured cost",
         width=460, height=400,
     )  # fmt: skip
-    plot.line([(min(both), min(both)), (max(both), max(both))], "line default")
-    points = list(
-        zip(
-            predictions.measured.tolist(), predictions.predicted.tolist(), predictions.rows.tolist()
-        )
-    )
+    plot.line([(low, low), (high, high)], "line default")
+    points = list(zip(measured, predicted, predictions.rows.tolist()))
     plot.dots((a, b) for a, b, _ in points[:: room.step(len(points))])
     for a, b, row in room.some(points):
         plot.tooltip((a, b), f"predicted {duration(b)}\n{describe(trials[row])}")

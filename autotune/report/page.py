@@ -21,6 +21,7 @@ from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.db import TuningLog
+    from whet.db.values.identity import Location
     from whet.search_spaces import Workload
 
 BEGINNING = "<!DOCTYPE html>"
@@ -29,7 +30,7 @@ NOTHING_FROM_ELSEWHERE = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def report(
-    log: TuningLog | str | os.PathLike[str],
+    log: TuningLog | Location,
     op: str | None = None,
     args: Sequence[Any] | None = None,
     workload: Workload | None = None,
@@ -67,8 +68,8 @@ def report(
 
 
 def write_report(
-    log: TuningLog | str | os.PathLike[str],
-    path: str | os.PathLike[str],
+    log: TuningLog | Location,
+    path: Location,
     **chosen: Any,
 ) -> Path:
     """Write :func:`report` to a file; a report that is there is replaced at once, or stays.

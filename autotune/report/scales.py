@@ -5,23 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from whet.search_spaces.values.counted import duration
 
 Words = Callable[[float], str]
-
-
-class Scale(Protocol):
-    """One axis: values to ``0..1``, and its ticks."""
-
-    def place(self, value: float) -> float:
-        """Where a value stands: 0 at the axis' beginning, 1 at its end."""
-        ...
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """Places of the ticks with their words; some have none."""
-        ...
 
 
 def number(value: float) -> str:
@@ -56,9 +43,11 @@ class Linear:
             object.__setattr__(self, "high", self.low + (abs(self.low) or 1.0))
 
     def place(self, value: float) -> float:
+        """Where a value stands: 0 at the axis' beginning, 1 at its end."""
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[tuple[float, str]]:
+        """Places of the ticks with their words; some have none."""
         values = _even(self.low, self.high, self.wanted, 1.0 if self.whole else 0.0)
         return [(self.place(v), self.words(v)) for v in values]
 
@@ -120,6 +109,10 @@ class Categories:
 
     def ticks(self) -> list[tuple[float, str]]:
         return [(self.place(i), name) for i, name in enumerate(self.names)]
+
+
+Scale = Linear | Logarithmic | Categories
+"""One axis: values to ``0..1``, and its ticks."""
 
 
 def seconds(value: float) -> str:

@@ -8,7 +8,6 @@ magnitude; everything else as words.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from whet.db import TuningLog
+    from whet.db.values.identity import Location
     from whet.search_spaces import Workload
 
 WIDE = 8
@@ -56,7 +56,7 @@ def study_of(trials: Iterable[Trial], name: str | None = None) -> optuna.Study:
 
 
 def study_from_log(
-    log: TuningLog | str | os.PathLike[str],
+    log: TuningLog | Location,
     op: str | None = None,
     args: Sequence[Any] | None = None,
     workload: Workload | None = None,

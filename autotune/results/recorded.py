@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError, SpaceError
 from whet.db.store.vectors import unpack
 from whet.db.values.decision import FINALISTS_RUN, Verdict, deciding, judge
-from whet.db.values.identity import device_key, plain_json
+from whet.db.values.identity import Location, device_key, plain_json
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
@@ -245,14 +244,11 @@ def _fits(
 ) -> bool:
     from whet.search_spaces import Workload
 
-    if workload is not None and recorded != workload:
+    if workload not in (None, recorded) or op not in (None, recorded.template):
         return False
-    if op is not None and recorded.template != op:
-        return False
-    if not args:
-        return True
-    begin = Workload(recorded.template, recorded.args[: len(args)])
-    return begin == Workload(recorded.template, tuple(args))
+    wanted = tuple(args or ())
+    begin = Workload(recorded.template, recorded.args[: len(wanted)])
+    return begin == Workload(recorded.template, wanted)
 
 
 def _why_none(tasks: list[TaskRuns], op: str | None) -> tuple[str, str]:
@@ -289,7 +285,7 @@ def known_here(workload: Workload, runs: Sequence[RunRecord]) -> bool:
 
 
 @contextmanager
-def opened(log: TuningLog | str | os.PathLike[str], write: bool) -> Iterator[TuningLog]:
+def opened(log: TuningLog | Location, write: bool) -> Iterator[TuningLog]:
     """A log as an open :class:`~whet.db.TuningLog`; closed at the end if it was opened here."""
     from whet.db import TuningLog
 

@@ -78,7 +78,6 @@ class Goal:
         self.error: Exception | None = None
         self.measured = 0
         self._unused = dict(self.placed)
-        self._place_of = {t.config.key: n for n, t in self.placed.items()}
         self._failures: list[MeasureResult] | None = []
         self._search: Search | None = None
 
@@ -165,13 +164,12 @@ class Goal:
             search.place(config)
         else:
             config = search.ask()
-        place = self._place_of.get(config.key)
-        if place in self._unused:
-            # Recorded under another number: it moves here.
-            trial = replace(self._unused.pop(place), number=number)
-            self.found[config.key] = trial
-            return number, config, trial.result
-        return number, config, None
+        recorded = self.found.get(config.key)
+        if recorded is None or self._unused.pop(recorded.number, None) is None:
+            return number, config, None
+        # Recorded under another number: it moves here.
+        self.found[config.key] = replace(recorded, number=number)
+        return number, config, recorded.result
 
     def tell(self, result: MeasureResult) -> None:
         """Tell the result of the next trial in order; may end the search."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from whet.autotune.results.recorded import read_recorded
 from whet.autotune.results.result import (
     EXHAUSTED,
     FAILED,
@@ -16,11 +15,10 @@ from whet.autotune.results.result import (
     TuneResults,
 )
 from whet.autotune.results.trial import Trial
-from whet.autotune.search.study import slots
+from whet.autotune.search.goal import Goal
 from whet.db.values.decision import cheapest, judge
 
 if TYPE_CHECKING:
-    from whet.autotune.search.goal import Goal
     from whet.autotune.session import Session
     from whet.autotune.tasks.task import Task
 
@@ -40,19 +38,11 @@ def interrupted(session: Session) -> TuneResult | TuneResults:
     """The results in the log: the interruption may have come between writing and remembering."""
     outcomes = []
     for goal in session.goals:
-        task, space = goal.task, goal.space
-        known = read_recorded(
-            session.log, task.workload, task.target, space.fingerprint, session.device
-        )
-        placed = slots(
-            [Trial.of(record) for record in known.searched if record.config in space],
-            goal.default,
-        )
-        trials = list(placed.values())
+        logged = Goal(goal.task, goal.weight, session.log, session.device)
         outcomes.append(
             TuneResult(
-                task, cheapest(trials), placed.get(0), trials, session.log.location, INTERRUPTED,
-                compared=False, peak=goal.peak,
+                goal.task, cheapest(logged.trials), logged.placed.get(0), logged.trials,
+                session.log.location, INTERRUPTED, compared=False, peak=goal.peak,
             )
         )  # fmt: skip
     return outcomes[0] if len(outcomes) == 1 else TuneResults(outcomes)

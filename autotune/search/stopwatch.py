@@ -29,9 +29,6 @@ class Spent:
             yield
         finally:
             took = time.perf_counter() - begin
-            self.add(name, took - self._inner.pop())
+            mine = took - self._inner.pop()
+            self.seconds[name] = self.seconds.get(name, 0.0) + mine
             self._inner[-1] += took
-
-    def add(self, name: str, seconds: float) -> None:
-        """Count ``seconds`` for ``name``."""
-        self.seconds[name] = self.seconds.get(name, 0.0) + seconds

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +79,15 @@ class _Other:
     weight: float
 
 
+@dataclass(frozen=True)
+class _Part:
+    """The trials of another task; ``fits``: their choices are of this space's knobs."""
+
+    other: _Other
+    trials: list[similar.Sampled]
+    fits: bool
+
+
 def read_prior(
     log: TuningLog,
     task: Task,
@@ -96,30 +108,24 @@ def read_prior(
         say: takes a line on records that were ignored.
     """
     from whet.db import similar  # which loads SQLAlchemy
-    from whet.db.values.identity import device_key
-    from whet.measure.device.identity import device_of
 
-    here = device_key(device_of(task.target, device))
-    logged, broken = similar.tasks(log, before)
-    others, stale = _others(logged, task, here)
-    old = _passed_over(log, stale, task)
-    if not others and not broken and not old:
-        return None
-    rows = _Rows(task.config_space, columns)
+    others, stale, broken = _others(log, task, device, before)
+    knobs = task.config_space.knobs.keys()
+    parts: list[_Part] = []
+    room, unread = ROWS, 0
     for other in others:
-        room = min(MOST, ROWS - rows.count)
         if room <= 0:
             break
-        rows.add(other, similar.sample(log, other.task, room))
-    ignored = [
-        (broken, "run", " that cannot be read"),
-        *((n, "trial", which) for which, n in old.items()),
-        (rows.broken, "trial", " that cannot be read"),
-    ]
-    words = ", ".join(counted(n, what) + which for n, what, which in ignored if n)
-    if words:
-        say(f"{task.workload}: records that were ignored: {words}")
-    return rows.prior()
+        trials = similar.sample(log, other.task, min(MOST, room))
+        sound = [t for t in trials if t.choices is not None]
+        unread += len(trials) - len(sound)
+        if any(math.isfinite(t.cost) for t in sound):
+            fits = other.same_template and (sound[0].choices or {}).keys() == knobs
+            parts.append(_Part(other, sound, fits))
+            room -= len(sound)
+    passed = [("run", " that cannot be read", broken), *_passed_over(log, stale, task)]
+    _say_ignored(task, [*passed, ("trial", " that cannot be read", unread)], say)
+    return _prior(parts, task.config_space, columns) if parts else None
 
 
 def say_stale(
@@ -130,39 +136,44 @@ def say_stale(
     Args:
         log, task, device, say: as there.
     """
-    from whet.db import similar
-    from whet.db.values.identity import device_key
-    from whet.measure.device.identity import device_of
+    _, stale, _ = _others(log, task, device)
+    _say_ignored(task, _passed_over(log, stale, task), say)
 
-    here = device_key(device_of(task.target, device))
-    _, stale = _others(similar.tasks(log)[0], task, here)
-    if old := _passed_over(log, stale, task):
-        words = ", ".join(counted(n, "trial") + which for which, n in old.items())
+
+def _say_ignored(
+    task: Task, ignored: list[tuple[str, str, int]], say: Callable[[str], None]
+) -> None:
+    """Say how many records of which kinds were ignored, if any."""
+    if words := ", ".join(counted(n, kind) + which for kind, which, n in ignored if n):
         say(f"{task.workload}: records that were ignored: {words}")
 
 
-def _passed_over(log: TuningLog, stale: list[similar.LoggedTask], task: Task) -> dict[str, int]:
+def _passed_over(
+    log: TuningLog, stale: list[similar.LoggedTask], task: Task
+) -> list[tuple[str, str, int]]:
     """How many trials of the task in other spaces there are, by why these are others."""
     from whet.db.similar import trials_of
     from whet.db.values.identity import target_difference
 
-    trials_of_space: dict[str, int] = {}
+    trials: Counter[str] = Counter()
     for one in stale:
         other = target_difference(one.target, task.target.to_json())
-        which = " of another version of this space"
-        if other:
-            which = f" for another target, with another space ({other})"
-        if trials := trials_of(log, one):
-            trials_of_space[which] = trials_of_space.get(which, 0) + trials
-    return trials_of_space
+        which = f" for another target, with another space ({other})"
+        trials[which if other else " of another version of this space"] += trials_of(log, one)
+    return [("trial", which, n) for which, n in trials.items()]
 
 
 def _others(
-    logged: list[similar.LoggedTask], task: Task, here: str
-) -> tuple[list[_Other], list[similar.LoggedTask]]:
-    """The tasks to learn from, nearest first, and those that are this one with another space."""
-    from whet.db.values.identity import distance
+    log: TuningLog, task: Task, device: Device | None, before: float = math.inf
+) -> tuple[list[_Other], list[similar.LoggedTask], int]:
+    """The tasks to learn from, nearest first; those that are this one with another space; and how
+    many runs cannot be read."""
+    from whet.db import similar
+    from whet.db.values.identity import device_key, distance
+    from whet.measure.device.identity import device_of
 
+    here = device_key(device_of(task.target, device))
+    logged, broken = similar.tasks(log, before)
     space, target = task.config_space, task.target.to_json()
     others, old = [], []
     for one in logged:
@@ -178,103 +189,79 @@ def _others(
         if same and at_home:
             continue  # its own trials, which the search goes on from
         same_template = one.workload.template == task.workload.template
-        apart = distance(one.workload.args, task.workload.args)
-        near = same_template and apart < math.inf
+        apart = distance(one.workload.args, task.workload.args) if same_template else math.inf
+        near = apart < math.inf
         weight = max(math.exp(-apart / NEAR), OTHER_OPERATOR) if near else OTHER_OPERATOR
         weight *= 1.0 if at_home else OTHER_MACHINE
-        others.append(_Other(one, apart if near else math.inf, same_template, weight))
+        others.append(_Other(one, apart, same_template, weight))
     # The newest of equals first; ids make the order the same each time.
     others.sort(key=lambda o: (-o.weight, o.distance, -o.task.runs[-1]))
-    return others[:TASKS], old
+    return others[:TASKS], old, broken
 
 
-class _Rows:
-    """Collects the rows of a prior."""
+def _prior(parts: list[_Part], space: ConfigSpace, columns: tuple[int, int]) -> Prior:
+    """The trials of other tasks as rows."""
+    trials = [trial for part in parts for trial in part.trials]
+    lengths = [len(part.trials) for part in parts]
+    knobs = np.full((len(trials), len(space.feature_names)), np.nan, dtype=np.float32)
+    fitted = _points(parts, space)
+    if fitted:
+        places, points = np.array(list(fitted)), np.array(list(fitted.values()), dtype=np.int64)
+        valid = space.valid(points)
+        knobs[places[valid]] = space.features_of_points(points[valid])
+    return Prior(
+        seeds=_seeds(parts, space),
+        features=vectors.unpack([t.features for t in trials], *columns),
+        knobs=knobs,
+        scores=np.concatenate([_scores(part) for part in parts]).astype(np.float32),
+        weights=np.repeat([part.other.weight for part in parts], lengths).astype(np.float32),
+        tasks=np.repeat(np.arange(len(parts)), lengths),
+    )
 
-    def __init__(self, space: ConfigSpace, columns: tuple[int, int]) -> None:
-        self._space = space
-        self._columns = columns
-        self._near: list[list[dict[str, Any]]] = []
-        self._points: list[list[int] | None] = []
-        self._places: dict[tuple[str, str], int] = {}
-        self._texts: list[str | None] = []
-        self._scores: list[np.ndarray] = []
-        self._weights: list[np.ndarray] = []
-        self.broken = 0
 
-    @property
-    def count(self) -> int:
-        """Rows so far."""
-        return len(self._texts)
+def _scores(part: _Part) -> np.ndarray:
+    """log(best cost / cost) of each trial; failures a little below the worst success."""
+    costs = np.array([t.cost for t in part.trials])
+    finite = np.isfinite(costs)
+    scores = np.full(len(costs), -np.inf)
+    scores[finite] = np.log(costs[finite].min() / costs[finite])
+    scores[~finite] = scores[finite].min() - WORST
+    return scores
 
-    def add(self, other: _Other, trials: list[similar.Sampled]) -> None:
-        """Add the trials of another task."""
-        sound = [t for t in trials if t.choices is not None]
-        self.broken += len(trials) - len(sound)
-        costs = np.array([t.cost for t in sound])
-        finite = np.isfinite(costs)
-        if not finite.any():
-            return
-        scores = np.full(len(costs), -np.inf)
-        scores[finite] = np.log(costs[finite].min() / costs[finite])
-        scores[~finite] = scores[finite].min() - WORST
-        fits = other.same_template and (sound[0].choices or {}).keys() == self._space.knobs.keys()
-        self._scores.append(scores)
-        self._weights.append(np.full(len(costs), other.weight))
-        self._texts += [t.features for t in sound]
-        self._points += [self._fitted(t.choices) if fits else None for t in sound]
-        if fits and other.distance <= BESIDE:
-            worked = [t.choices for t in sound if t.choices and math.isfinite(t.cost)]
-            self._near.append(worked[:SEEDS])
 
-    def prior(self) -> Prior | None:
-        """All rows; None where there are none."""
-        if not self.count:
-            return None
-        space = self._space
-        knobs = np.full((self.count, len(space.feature_names)), np.nan, dtype=np.float32)
-        places = np.array([i for i, p in enumerate(self._points) if p is not None], dtype=np.int64)
-        if len(places):
-            points = np.array([p for p in self._points if p is not None], dtype=np.int64)
-            valid = space.valid(points)
-            knobs[places[valid]] = space.features_of_points(points[valid])
-        version, width = self._columns
-        return Prior(
-            seeds=self._seeds(),
-            features=vectors.unpack(self._texts, version, width),
-            knobs=knobs,
-            scores=np.concatenate(self._scores).astype(np.float32),
-            weights=np.concatenate(self._weights).astype(np.float32),
-            tasks=np.repeat(np.arange(len(self._scores)), [len(s) for s in self._scores]),
-        )
-
-    def _seeds(self) -> tuple[Config, ...]:
-        """The best configs of near shapes: of each its best, nearest first, then the next ones."""
-        seeds: dict[str, Config] = {}
-        taken = self._space.default.key
-        for choices in (own[k] for k in range(SEEDS) for own in self._near if k < len(own)):
-            config = self._nearest(choices) if len(seeds) < SEEDS else None
-            if config is not None and config.key != taken:
+def _seeds(parts: list[_Part], space: ConfigSpace) -> tuple[Config, ...]:
+    """The best configs of near shapes: of each its best, nearest first, then the next ones."""
+    near = [
+        [t.choices for t in part.trials if math.isfinite(t.cost)][:SEEDS]
+        for part in parts
+        if part.fits and part.other.distance <= BESIDE
+    ]
+    seeds: dict[str, Config] = {}
+    for choices in filter(None, chain.from_iterable(zip_longest(*near))):
+        if len(seeds) == SEEDS:
+            break
+        with suppress(SpaceError, TypeError, ValueError):  # choices that no template ever made
+            config = space.nearest(choices)
+            if config.key != space.default.key:
                 seeds.setdefault(config.key, config)
-        return tuple(seeds.values())
+    return tuple(seeds.values())
 
-    def _nearest(self, choices: dict[str, Any]) -> Config | None:
-        try:
-            return self._space.nearest(choices)
-        except (SpaceError, TypeError, ValueError):  # choices that no template ever made
-            self.broken += 1
-            return None
 
-    def _fitted(self, choices: dict[str, Any] | None) -> list[int] | None:
-        """The point of the choices most alike; None where they are not of these knobs."""
-        assert choices is not None
-        try:
-            return [self._place(name, choices[name]) for name in self._space.knobs]
-        except (SpaceError, KeyError, TypeError, ValueError):  # choices that no template ever made
-            return None
+def _points(parts: list[_Part], space: ConfigSpace) -> dict[int, list[int]]:
+    """By row the point of the choices most alike, for trials whose choices are of these knobs."""
+    places: dict[tuple[str, str], int] = {}
 
-    def _place(self, name: str, choice: Any) -> int:
+    def place(name: str, choice: Any) -> int:
         key = (name, repr(choice))  # 1 and True are equal, and two choices
-        if key not in self._places:
-            self._places[key] = self._space.knobs[name].similar(choice)
-        return self._places[key]
+        if key not in places:
+            places[key] = space.knobs[name].similar(choice)
+        return places[key]
+
+    points: dict[int, list[int]] = {}
+    rows = ((part.fits, trial.choices) for part in parts for trial in part.trials)
+    for row, (fits, choices) in enumerate(rows):
+        if fits and choices is not None:
+            # What no template ever made has no point.
+            with suppress(SpaceError, KeyError, TypeError, ValueError):
+                points[row] = [place(name, choices[name]) for name in space.knobs]
+    return points

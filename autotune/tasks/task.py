@@ -61,21 +61,20 @@ class Task:
             return int(self.config_space.flop)
         from whet.compiler import te
 
-        schedule, _ = self.instantiate()
-        return int(te.count_flop(schedule))
+        return int(te.count_flop(self.instantiate()[0]))
 
     @cached_property
     def bytes(self) -> int:
         """The least bytes that one call moves: every one of its inputs and outputs once."""
         from whet.compiler.tir import dtype as dt
 
-        _, args = self.instantiate()
-        return sum(prod(int(d) for d in t.shape) * dt.itemsize(t.dtype) for t in args)
+        args = self.instantiate()[1]
+        return sum(prod(map(int, t.shape)) * dt.itemsize(t.dtype) for t in args)
 
     @cached_property
     def dtype(self) -> str:
         """The element type of the task's last argument (its output, by custom); "" without any."""
-        _, args = self.instantiate()
+        args = self.instantiate()[1]
         return str(args[-1].dtype) if args else ""
 
     @property

@@ -86,8 +86,8 @@ def test_an_untuned_workload_gets_its_default_and_one_warning(scale, log):
     said = str(caught[0].message)
     assert "2 workloads have no record that applies; default configs were used" in said
     name = scale.name
-    assert f"{name}(64): never tuned; the nearest record is of {name}(16)" in said
-    assert "(2.0 GFLOP/s)" in said
+    assert f"{name}(64): it was never tuned there; tune it: whet.tune(" in said
+    assert f"the log holds: {name}(16), {name}(4096)" in said
     assert f"whet.create_task('{name}', args=(128, 'float32'), target='llvm')" in said
     assert said.count(f"{name}(64)") == 1 and f"log={log.location!r}" in said
 
@@ -98,8 +98,8 @@ def test_another_machines_records_are_named_and_taken_only_when_asked(scale, log
     default = scale(64)[0]
     schedule, said = run(scale, 64, log=log)
     assert schedule == default
-    assert "of another machine, Big CPU (cpu-big)" in said and "whet.tune(" in said
-    assert "or accept them: apply_best(..., device='cpu-big')" in said
+    assert "on other machines only (Big CPU (cpu-big); this is " in said and "whet.tune(" in said
+    assert "or accept their records: device='cpu-big'" in said
     for device in ("cpu-big", other):
         assert run(scale, 64, log=log, device=device) == (((4, 16), True), "")
     said = r"nothing of that machine\n  machines in it: Big CPU"
@@ -112,11 +112,11 @@ def test_another_target_another_space_and_failures_are_told_apart(scale, log):
     here = LLVM.canonical().to_json()
     record(log, workload, (4, 16), 1.0, target=here | {"num_threads": 999})
     said = run(scale, 64, log=log)[1]
-    assert f"for another target (num_threads=999 instead of {here['num_threads']})" in said
+    assert f"for other targets only (num_threads=999 instead of {here['num_threads']})" in said
     old = log.start_run(workload, LLVM, this_device(), "0ldspace0")
     log.add_trial(old, 0, Config((("gone", 1),), "0ldspace0"), ok(1.0))
     said = run(scale, 64, log=log)[1]
-    assert "its space has changed since it was tuned" in said and "records of 0ldspace" in said
+    assert "another version of its space" in said and "records of 0ldspace" in said
     space = space_of(workload)
     mine = log.start_run(workload, LLVM, this_device(), space.fingerprint)
     log.add_trial(mine, 0, space.default, failed())

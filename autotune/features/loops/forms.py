@@ -26,30 +26,19 @@ class Loop:
     tag: str = ""
 
 
-class Division:
-    """``rest`` divided by ``by``, which does not go out evenly; :data:`Quotient` is its result."""
-
-    __slots__ = ("by", "quotient", "remainder", "rest")
-
-    def __init__(self, rest: Form, by: Size) -> None:
-        self.rest = rest
-        self.by = by
-        self.quotient = Quotient(self)
-        self.remainder = Remainder(self)
-
-
 @dataclass(slots=True, eq=False)
 class Quotient:
-    """The quotient of a division, rounded down."""
+    """``rest`` divided by ``by``, which does not go out evenly, rounded down."""
 
-    of: Division
+    rest: Form
+    by: Size
 
 
 @dataclass(slots=True, eq=False)
 class Remainder:
     """The remainder of a division."""
 
-    of: Division
+    of: Quotient
 
 
 @dataclass(slots=True, eq=False)
@@ -128,14 +117,14 @@ def _sum(a: Size, b: Size, scale: Size) -> Size:
 
 def _rejoin(terms: dict[Any, Size], remainder: Remainder) -> None:
     """``c * (x // c) + x % c`` is ``x``."""
-    division = remainder.of
-    scale, other = terms[remainder], terms.get(division.quotient)
-    if other is None or division.rest.const != 0 or not agree(other, scale * division.by):
+    quotient = remainder.of
+    scale, other = terms[remainder], terms.get(quotient)
+    if other is None or quotient.rest.const != 0 or not agree(other, scale * quotient.by):
         return
-    del terms[remainder], terms[division.quotient]
-    for atom, c in division.rest.terms.items():
+    del terms[remainder], terms[quotient]
+    for atom, c in quotient.rest.terms.items():
         terms[atom] = terms.get(atom, 0) + scale * c
-    for atom in division.rest.terms:
+    for atom in quotient.rest.terms:
         if type(atom) is Remainder and atom in terms:  # of a division within the other
             _rejoin(terms, atom)
 
@@ -162,7 +151,9 @@ def loops_of(atom: Any) -> set[Loop]:
         return {atom}
     if type(atom) is Unknown:
         return atom.loops
-    return (atom.form if type(atom) is Clamped else atom.of.rest).loops()
+    if type(atom) is Clamped:
+        return atom.form.loops()
+    return (atom.of if type(atom) is Remainder else atom).rest.loops()
 
 
 def same_form(a: Form, b: Form) -> bool:
@@ -190,9 +181,9 @@ def difference(high: Form, low: Form) -> Size | None:
         terms.pop(atom, None)
         if type(atom) is Clamped:
             part = difference(atom.form, partner.form)
-        elif type(atom) is Quotient and same(atom.of.by, partner.of.by):
-            part = difference(atom.of.rest, partner.of.rest)
-            part = None if part is None else -(-part // atom.of.by)
+        elif type(atom) is Quotient and same(atom.by, partner.by):
+            part = difference(atom.rest, partner.rest)
+            part = None if part is None else -(-part // atom.by)
         else:
             part = None
         if part is None:
@@ -220,9 +211,9 @@ def _moves_of(atom: Any, length: Size) -> dict[Loop, tuple[Size, Size]]:
         return {loop: (length - 1, length) for loop in atom.loops}
     if type(atom) is Clamped:
         return moves(atom.form, length)
-    by = atom.of.by
-    inner = moves(atom.of.rest, length)
-    if type(atom) is Quotient:
+    quotient = atom if type(atom) is Quotient else atom.of
+    by, inner = quotient.by, moves(quotient.rest, length)
+    if atom is quotient:
         return {loop: (far // by, step // by) for loop, (far, step) in inner.items()}
     return {loop: (least(far, by - 1), step % by) for loop, (far, step) in inner.items()}
 

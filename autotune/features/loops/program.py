@@ -6,6 +6,7 @@ With the tape's values for a config, a table of places becomes a table of number
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,7 @@ class Access:
         length: the dimensions' lengths.
         far, step: dimensions of loops: how far a whole loop, and one step of it, moves the index.
         renewed: loops each step of which puts other data into the shared memory that is accessed.
+        tensor: the stage whose result it is; no column.
     """
 
     statement: int
@@ -115,10 +117,12 @@ class Access:
     far: list[list[Place]]
     step: list[list[Place]]
     renewed: list[bool]
+    tensor: Stage
 
     def same(self, other: Access) -> bool:
-        """True if two accesses of a statement to one tensor move alike."""
-        return (self.stores, self.far, self.step) == (other.stores, other.far, other.step)
+        """True if two accesses of a statement are to one tensor and move alike."""
+        mine = (self.tensor, self.stores, self.far, self.step)
+        return mine == (other.tensor, other.stores, other.far, other.step)
 
 
 OF_STATEMENTS = (
@@ -165,7 +169,6 @@ class _Rows:
         self.tape = tape
         self.statements: list[Statement] = []
         self.accesses: list[Access] = []
-        self._tensors: list[Stage] = []  # of the accesses
         roots = {nest.stage: k for k, nest in enumerate(nests.all)}
         for nest in nests.all:
             self._statement(nest, roots)
@@ -176,9 +179,7 @@ class _Rows:
         outer = [x for x in nest.around if x.kind != VIRTUAL or x not in shared]
         loops = _once_by_tag(outer + nest.loops)
         dtype = nest.bodies[0].dtype
-        unroll: Any = 0
-        for loop in loops:
-            unroll = loop.unroll if type(loop.unroll) is not int or loop.unroll else unroll
+        pragmas = (x.unroll for x in reversed(loops) if type(x.unroll) is not int or x.unroll)
         own = len(nest.loops)
         self.statements.append(Statement(
             extent=[place(x.extent) for x in loops],
@@ -190,7 +191,7 @@ class _Rows:
             root=roots[_root(nest.stage)],
             needed=[place(constant(a.dom.extent)) for a in (*op.axis, *op.reduce_axis) if a.dom],
             region=[place(nest.extents[a]) for a in op.axis],
-            unroll=place(unroll),
+            unroll=place(next(pragmas, 0)),
             operations=arithmetic.count(nest.bodies),
             itemsize=max(dt.bits(dtype) // 8, 1) * len(nest.bodies),
             kept=self._role(nest.stage),
@@ -261,16 +262,13 @@ class _Rows:
             gathers=any(type(atom) is Unknown for f in forms for atom in f.terms),
             bytes=max(dt.bits(dtype) // 8, 1), role=self._role(of), place=scope,
             length=[self.tape.place(x) for x in lengths], asks=asks,
-            renewed=[loop in around for loop in loops],
+            renewed=[loop in around for loop in loops], tensor=of,
         )  # fmt: skip
-        for known, tensor in zip(reversed(self.accesses), reversed(self._tensors)):
-            if known.statement != new.statement:
-                break
-            if tensor is of and known.same(new):
-                known.times += 1
-                return
-        self.accesses.append(new)
-        self._tensors.append(of)
+        mine = takewhile(lambda x: x.statement == new.statement, reversed(self.accesses))
+        if (known := next(filter(new.same, mine), None)) is not None:
+            known.times += 1
+        else:
+            self.accesses.append(new)
 
 
 def _with_pads(stage: Stage, lengths: list[Size]) -> list[Size]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from whet.autotune.features.loops.forms import (
     ZERO,
     Clamped,
-    Division,
     Form,
     Loop,
     Quotient,
@@ -37,6 +36,7 @@ from whet.compiler.tir.expr import (
     Var,
 )
 from whet.compiler.tir.tracing.traced import least, most
+from whet.compiler.tir.visit.rewrite import nodes
 
 ASSUMED = 64
 """Steps of a loop whose length is known only when the kernel runs."""
@@ -59,7 +59,7 @@ class TracedSizes:
 
     def __init__(self) -> None:
         self.loops: dict[IterVar, Loop] = {}
-        self._divisions: list[Division] = []
+        self._remainders: list[Remainder] = []
 
     def size(self, n: Any) -> Size:
         """A number of steps."""
@@ -111,7 +111,7 @@ class TracedSizes:
         if kind is Cast:
             return self.of(n.value, env)  # type: ignore[attr-defined]
         if kind not in _KNOWN:
-            return self._unknown((n,), env)
+            return _unknown(n, env)
         a, b = self.of(n.a, env), self.of(n.b, env)  # type: ignore[attr-defined]
         if kind is Add:
             return a.plus(b)
@@ -123,9 +123,9 @@ class TracedSizes:
         if kind is Mul:
             if not b.terms:
                 return a.scaled(b.const)
-            return b.scaled(a.const) if not a.terms else self._unknown((n,), env)
+            return b.scaled(a.const) if not a.terms else _unknown(n, env)
         if b.terms:
-            return self._unknown((n,), env)
+            return _unknown(n, env)
         quotient, remainder = self.divided(a, b.const)
         return quotient if kind in (FloorDiv, Div) else remainder
 
@@ -147,30 +147,13 @@ class TracedSizes:
         low, high = self.extreme(remainder, None, -1), self.extreme(remainder, None, 1)
         if low is not None and high is not None and low.const >= 0 and high.const < by:
             return quotient, remainder
-        division = self._division(remainder, by)
-        return quotient.plus(Form({division.quotient: 1})), Form({division.remainder: 1})
-
-    def _division(self, rest: Form, by: Size) -> Division:
-        for known in self._divisions:
-            if same(known.by, by) and same_form(known.rest, rest):
-                return known
-        self._divisions.append(Division(rest, by))
-        return self._divisions[-1]
-
-    def _unknown(self, parts: Iterable[Any], env: dict[Var, Form]) -> Form:
-        loops: set[Loop] = set()
-        seen: set[int] = set()
-        stack = list(parts)
-        while stack:
-            n = stack.pop()
-            if id(n) in seen:
-                continue
-            seen.add(id(n))
-            if isinstance(n, Var):
-                loops |= env.get(n, ZERO).loops()
-            else:
-                stack.extend(n.parts)
-        return Form({Unknown(loops): 1})
+        for left in self._remainders:
+            if same(left.of.by, by) and same_form(left.of.rest, remainder):
+                break
+        else:
+            left = Remainder(Quotient(remainder, by))
+            self._remainders.append(left)
+        return quotient.plus(Form({left.of: 1})), Form({left: 1})
 
     def extreme(self, form: Form, inner: set[Loop] | None, sign: int) -> Form | None:
         """The greatest (``sign`` 1) or least (-1) value over all steps of the loops ``inner``.
@@ -183,23 +166,27 @@ class TracedSizes:
                 out = out.plus(Form({atom: c}))
                 continue
             up = (c > 0) == (sign > 0)
-            part: Form | None
-            if type(atom) is Loop:
-                part = Form({}, atom.extent - 1) if up else ZERO
-            elif type(atom) is Remainder:
-                part = Form({}, atom.of.by - 1) if up else ZERO
-            elif type(atom) is Quotient:
-                part = self.extreme(atom.of.rest, inner, 1 if up else -1)
-                part = None if part is None else self.divided(part, atom.of.by)[0]
-            elif type(atom) is Clamped:
-                part = self.extreme(atom.form, inner, 1 if up else -1)
-                part = part if part is None or not part.terms else Form({Clamped(part): 1})
-            else:
-                part = None
+            part: Form | None = None
+            if type(atom) in (Loop, Remainder):
+                count = atom.extent if type(atom) is Loop else atom.of.by
+                part = Form({}, count - 1) if up else ZERO
+            elif type(atom) is not Unknown:
+                inside = atom.rest if type(atom) is Quotient else atom.form
+                part = self.extreme(inside, inner, 1 if up else -1)
             if part is None:
                 return None
+            if type(atom) is Quotient:
+                part = self.divided(part, atom.by)[0]
+            elif type(atom) is Clamped and part.terms:
+                part = Form({Clamped(part): 1})
             out = out.plus(part, c)
         return out
+
+
+def _unknown(n: PrimExpr, env: dict[Var, Form]) -> Form:
+    """The form of an expression that no linear form describes: the loops that it depends on."""
+    inputs = (env.get(x, ZERO) for x in nodes([n]) if isinstance(x, Var))
+    return Form({Unknown(set().union(*(form.loops() for form in inputs))): 1})
 
 
 _KNOWN = {

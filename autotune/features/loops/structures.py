@@ -29,7 +29,6 @@ class Segment:
     ask: Callable[[Any, Any], Any] | None = None
     answers: dict[Any, Segment] = field(default_factory=dict)
     program: Program | None = None
-    alone: dict[tuple[int, ...], Entry] | None = None
 
     def fill(self, events: Sequence[Any]) -> None:
         """Take the instructions up to the next question."""
@@ -73,8 +72,6 @@ class Structures:
                 values.append(a if code is None else code(values[a], values[b]))
             if segment.ask is None:
                 self._ends.move_to_end(segment)
-                if segment.alone is not None:
-                    return segment.alone.get(tuple(ints))
                 return segment.program, values
             _, a, b = segment.event  # type: ignore[misc]
             segment = segment.answers.get(segment.ask(values[a], values[b]))
@@ -85,8 +82,15 @@ class Structures:
 
         Returns:
             Whether it was taken in: False where the template asks something else than it did before
-            on the same way, as one does that keeps what it computed from traced sizes.
+            on the same way, as one does that keeps what it computed from traced sizes. A run with
+            plain sizes, which stands for one config only, always is.
         """
+        if run.values is not None:
+            self._apart[key, tuple(ints)] = run.program, run.values
+            self.made += 1
+            if len(self._apart) > self._kept:
+                self._apart.popitem(last=False)
+            return True
         segment = self._following(self._root, key, run.events)
         place = len(segment.steps)
         while segment.event is not None:
@@ -95,25 +99,12 @@ class Structures:
                 return False
             segment = self._following(segment, guard[3], run.events[place + 1 :])
             place += 1 + len(segment.steps)
-        if run.values is None:
-            segment.program = run.program
-        else:
-            segment.alone = segment.alone or {}
-            segment.alone[tuple(ints)] = run.program, run.values
-            if len(segment.alone) > self._kept:
-                segment.alone.pop(next(iter(segment.alone)))
+        segment.program = run.program
         self._ends[segment] = None
         self.made += 1
         while len(self._ends) > self._kept:
             self._drop()
         return True
-
-    def add_apart(self, key: Hashable, ints: Sequence[int], run: Run) -> None:
-        """Take in a run with plain sizes, which stands for one config only."""
-        self._apart[key, tuple(ints)] = run.program, run.values or []
-        self.made += 1
-        if len(self._apart) > self._kept:
-            self._apart.popitem(last=False)
 
     def _following(self, segment: Segment, answer: Hashable, events: Sequence[Any]) -> Segment:
         """The segment behind an answer, made of the events if it is new."""

@@ -28,10 +28,10 @@ class Effort:
         children: children that each parent has in a round.
     """
 
-    drawn: int = 256
-    generations: int = 4
-    kept: int = 96
-    children: int = 3
+    drawn: int
+    generations: int
+    kept: int
+    children: int
 
 
 def evolve(
