@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from typing import Any
 
-from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.errors import ArgumentError, TargetError, nearest
 from whet.compiler.target.canonical import canonical
-from whet.compiler.target.kinds import KINDS, nearest
+from whet.compiler.target.kinds import KINDS
 from whet.compiler.target.parse import option_name, parse
 from whet.compiler.target.short import short_form
 from whet.compiler.target.tags import find_tag, tag_names
@@ -37,7 +37,7 @@ def _of_tag(spec: Mapping[str, Any]) -> dict[str, Any] | None:
         raise TargetError(
             f"Target({dict(spec)!r})",
             f"there is no tag {spec['tag']!r}",
-            nearest(str(spec["tag"]), tag_names()) + "whet.target.list_tags() has them all",
+            nearest(spec["tag"], tag_names(), 0.5) + "whet.target.list_tags() has them all",
         )
     more = {k if k in ("tag", "host") else option_name(str(k)): v for k, v in spec.items()}
     return {**config, **more}

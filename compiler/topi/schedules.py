@@ -8,8 +8,8 @@ is first asked for, or are the function itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from math import prod
+from pkgutil import resolve_name
 from typing import Any
 
 from whet.compiler import te
@@ -152,8 +152,7 @@ def find_schedule(kind: str, name: str) -> Make:
         )
     row = rows[name]
     if isinstance(row, str):
-        module, _, function = row.partition(":")
-        row = getattr(import_module(module), function)
+        row = resolve_name(row)
     return row
 
 

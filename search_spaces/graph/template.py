@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pkgutil import resolve_name
 from typing import Any
 
 from whet.compiler.target import Target
@@ -14,7 +15,7 @@ from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INLINE, Group
 from whet.search_spaces.template.config_scope import get_config
-from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND, imported
+from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND
 
 VERSION = 5
 """Raise it when a change of a rule should retire the records made before it."""
@@ -40,7 +41,9 @@ def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
 def rule_of(group: Group, target: Target) -> Rule:
     """The first rule that applies to a group; the last of them applies to every group."""
     home = RULES_OF_KIND.get(str(target.kind), RULES)
-    return group.once(home, lambda: next(rule for rule in imported(home) if rule.applies(group)))
+    return group.once(
+        home, lambda: next(rule for rule in resolve_name(home) if rule.applies(group))
+    )
 
 
 def _rewritten(

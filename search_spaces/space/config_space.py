@@ -59,7 +59,6 @@ class ConfigSpace(DefineKnobs):
         self.version = version
         self.knobs: dict[str, Knob] = {}
         self.constraints: list[KnobConstraint] = []
-        self.flop = 0
         self.errors: list[str] = []
         self._graph = ""
         self._by_source = False
@@ -99,9 +98,6 @@ class ConfigSpace(DefineKnobs):
                 asked, "the space is complete", "knobs are defined while the template runs"
             )
 
-    def _add_flop(self, flop: int) -> None:
-        self.flop += flop
-
     def seal(self, graph: str = "", by_source: bool = False) -> None:
         """Say that the template has run to its end.
 
@@ -114,9 +110,6 @@ class ConfigSpace(DefineKnobs):
         self._by_source = by_source
         self._sealed = True
         self._changed()
-
-    def _defined(self) -> Mapping[str, Knob]:
-        return self.knobs
 
     def _choose(self, choices: Mapping[str, Choice]) -> None:
         self._chosen.update(choices)

@@ -43,6 +43,7 @@ class ConfigView(DefineKnobs):
         self.space = space
         self.is_fallback = is_fallback
         self.defined: dict[str, Knob] = {}
+        self.knobs = space.knobs if space else self.defined
         self.errors: list[str] = []
         self.constraints = 0
 
@@ -81,9 +82,6 @@ class ConfigView(DefineKnobs):
         constraint_of(filter)
         self.constraints += 1
 
-    def _defined(self) -> Mapping[str, Knob]:
-        return self.space.knobs if self.space else self.defined
-
     def _choose(self, choices: Mapping[str, Choice]) -> None:
         chosen = {**self.config.as_dict(), **choices}
         if self.space is not None:
@@ -114,9 +112,6 @@ class ConfigView(DefineKnobs):
                 lambda: _difference(knob.choices, choices),
             )
         return knob
-
-    def _add_flop(self, flop: int) -> None:
-        """The space was told when it was collected."""
 
     def __getitem__(self, name: Any) -> Any:
         if name not in self.defined:

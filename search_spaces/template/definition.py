@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from whet.compiler.errors import SpaceError
@@ -27,7 +28,7 @@ from whet.search_spaces.template.ref import (
     unpickle,
 )
 from whet.search_spaces.values import Config, Workload
-from whet.search_spaces.values.builtin import OF_KIND, imported
+from whet.search_spaces.values.builtin import OF_KIND
 from whet.search_spaces.values.registry import names, register, registered
 
 # Spaces can be large and a long run may touch many shapes.
@@ -196,7 +197,7 @@ class Template:
         target = Target.current(allow_none=True)
         kind = "" if target is None else str(target.kind)
         home = OF_KIND.get(kind, {}).get(self.name)
-        return self.func if home is None else imported(home)
+        return self.func if home is None else resolve_name(home)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the module can be imported; pickle would look for the bare function."""

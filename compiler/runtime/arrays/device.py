@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.errors import ArgumentError, TargetError, nearest
 from whet.compiler.runtime.gpu.driver.interface import Context, Stream, driver_of, has_driver
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 from whet.compiler.runtime.gpu.driver.streams import (
@@ -375,12 +375,9 @@ def device(kind: Any, index: int = 0) -> Device:
         elif colon:
             name = f"{word}:{number}"
     if name not in DEVICE_TYPES:
-        import difflib
-
-        close = difflib.get_close_matches(name, DEVICE_TYPES, 1)
         raise TargetError(
             f"device({kind!r}, {index})",
             f"there is no device kind {name!r}",
-            (f"did you mean {close[0]!r}? " if close else "") + f"kinds: {', '.join(DEVICE_TYPES)}",
+            f"{nearest(name, DEVICE_TYPES)}kinds: {', '.join(DEVICE_TYPES)}",
         )
     return Device(name, index)

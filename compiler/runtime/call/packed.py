@@ -7,7 +7,6 @@ bytes each. An exception of the function is kept for the caller of the kernel, w
 from __future__ import annotations
 
 import ctypes
-import difflib
 import functools
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ import numpy as np
 
 from whet.compiler.abi.layout import DLTensor
 from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
-from whet.compiler.errors import ArgumentError, KernelError
+from whet.compiler.errors import ArgumentError, KernelError, nearest
 from whet.compiler.runtime.arrays.dlpack import tensor_as_numpy
 from whet.compiler.runtime.arrays.ndarray import NDArray, as_numpy
 
@@ -111,11 +110,10 @@ def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None
     """
     found = _registered.get(name)
     if found is None and not allow_missing:
-        close = difflib.get_close_matches(str(name), list(_registered), 1)
         raise ArgumentError(
             f"get_global_func({name!r})",
             "cannot find a packed function of this name",
-            (f"did you mean {close[0]!r}? " if close else "") + "whet.register_func registers one",
+            nearest(name, _registered) + "whet.register_func registers one",
         )
     return found
 
