@@ -100,14 +100,15 @@ class Target:
                 config = None if "kind" in target else _of_tag(target)
             kind, attrs, own = parse(target if config is None else config)
         given = own if host is None else host
-        self._set("kind", KindName(kind))
-        self._set("attrs", Attributes(sorted(attrs.items())))
-        self._set("host", None if given is None else _as_host(kind, given))
-        self._set("tag", tag)
-        self._set("_tokens", [])
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+        values: dict[str, Any] = {
+            "kind": KindName(kind),
+            "attrs": Attributes(sorted(attrs.items())),
+            "host": None if given is None else _as_host(kind, given),
+            "tag": tag,
+            "_tokens": [],
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Target does not change: make a new one to set {name}")

@@ -29,7 +29,7 @@ from whet.search_spaces.template.ref import (
 )
 from whet.search_spaces.values import Config, Workload
 from whet.search_spaces.values.builtin import OF_KIND
-from whet.search_spaces.values.registry import names, register, registered
+from whet.search_spaces.values.registry import list_templates, register, registered
 
 # Spaces can be large and a long run may touch many shapes.
 _SPACES_KEPT = 128
@@ -157,9 +157,7 @@ class Template:
             raise SpaceError(asked, "; ".join(view.errors), "the template says so by raise_error")
         return result
 
-    def ref(self) -> TemplateRef:
-        """How another process finds this template."""
-        return ref_of(self)
+    ref = ref_of
 
     def run(self, workload: Workload, note: str) -> tuple[Any, list[Any]]:
         """Call the function and look at what it returns.
@@ -258,11 +256,6 @@ def template(
         return made
 
     return decorate
-
-
-def list_templates() -> list[str]:
-    """The names of the built-in templates and of those registered in this process, sorted."""
-    return names()
 
 
 def get_template(name: str) -> Template:

@@ -40,7 +40,7 @@ def register(new: Template, *, replace: bool = False) -> None:
     _templates[new.name] = new
 
 
-def names() -> list[str]:
+def list_templates() -> list[str]:
     """The names of the built-in templates and of those registered in this process, sorted."""
     return sorted({*BUILTIN, *_templates})
 

@@ -269,18 +269,14 @@ class Device:
 
     def _needed(self, method: str) -> Context | None:
         """The context of a GPU, None for the CPU; an error where the device does not exist."""
+        why = "this machine has no such device"
         try:
             context = self._context
+            if context is not None or self.exist:
+                return context
         except TargetError as error:
-            why = str(error)
-            raise TargetError(
-                f"{self}.{method}()", f"this machine has no such device: {why}", instead_of(self)
-            ) from None
-        if context is None and not self.exist:
-            raise TargetError(
-                f"{self}.{method}()", "this machine has no such device", instead_of(self)
-            )
-        return context
+            why += f": {error}"
+        raise TargetError(f"{self}.{method}()", why, instead_of(self))
 
     def __str__(self) -> str:
         return f"{self.type}({self.index})"

@@ -68,16 +68,13 @@ def register_func(name_or_f: Any, f: Any = None, override: bool = False) -> Any:
         42
         >>> remove_global_func("doc.double")
     """
+    name = name_or_f
     if callable(name_or_f):
-        return _register(getattr(name_or_f, "__name__", ""), name_or_f, override)
-    if not isinstance(name_or_f, str) or not name_or_f:
-        raise ArgumentError(f"register_func({name_or_f!r})", "a name is a str that is not empty")
+        name, f = getattr(name_or_f, "__name__", ""), name_or_f
+    elif not isinstance(name, str) or not name:
+        raise ArgumentError(f"register_func({name!r})", "a name is a str that is not empty")
     if f is None:
-        return lambda function: _register(name_or_f, function, override)
-    return _register(name_or_f, f, override)
-
-
-def _register(name: str, f: Any, override: bool) -> Any:
+        return lambda function: register_func(name, function, override)
     if not callable(f):
         raise ArgumentError(f"register_func({name!r}, {f!r})", "it cannot be called")
     if name in _registered and not override:
