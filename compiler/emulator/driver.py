@@ -322,11 +322,6 @@ class EmulatorDriver:
         return source.encode()
 
 
-def driver() -> EmulatorDriver:
-    """The emulator."""
-    return EmulatorDriver()
-
-
 def _check_index(index: int) -> None:
     if index != 0:
         raise TargetError(f"the device cuda-emulator({index})", "there is one: cuda-emulator(0)")

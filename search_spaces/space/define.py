@@ -264,3 +264,9 @@ class DefineKnobs(ABC):
 def _check_name(asked: str, name: Any) -> None:
     if not isinstance(name, str) or not name:
         raise SpaceError(f"{asked}({name!r})", "a knob's name must be a non-empty string")
+
+
+def not_defined(name: Any, knobs: Iterable[str]) -> SpaceError:
+    """The error for ``cfg[name]`` before the knob is defined."""
+    known = ", ".join(knobs) or "(none)"
+    return SpaceError(f"cfg[{name!r}]", "no such knob is defined yet", f"knobs: {known}")

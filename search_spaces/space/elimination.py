@@ -68,6 +68,7 @@ class Elimination:
         for variable, scope in self._order:
             joint = reduce(join, (spread(f, scope) for f in left if variable in f.variables))
             joint = np.broadcast_to(joint, [self._sizes[v] for v in scope])
+            joint = np.ascontiguousarray(joint)  # rows are read along the last axis
             left[:] = [f for f in left if variable not in f.variables]
             left.append(Factor(scope[:-1], merge.reduce(joint, axis=-1)))
             yield Factor(scope, joint)

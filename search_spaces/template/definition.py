@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import Any
 
-from whet.compiler.errors import SpaceError
+from whet.compiler.errors import SpaceError, nearest
 from whet.compiler.target import Target
 from whet.search_spaces.knobs.source import source_hash, source_text
 from whet.search_spaces.space.config_space import ConfigSpace
@@ -268,13 +268,10 @@ def get_template(name: str) -> Template:
     if found is not None:
         return found
     known = list_templates()
-    from difflib import get_close_matches
-
-    near = get_close_matches(str(name), known, n=1)
     raise SpaceError(
         f"template {name!r}",
-        "there is none of this name" + (f"; did you mean {near[0]!r}?" if near else ""),
-        f"templates: {', '.join(known)}\n"
+        "there is none of this name",
+        f"{nearest(name, known)}templates: {', '.join(known)}\n"
         "one of your own is known once the module that defines it is imported",
     )
 

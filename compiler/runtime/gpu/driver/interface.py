@@ -284,10 +284,10 @@ class Driver(Protocol):
         ...
 
 
-# Type of device -> the function, in "module:function", that gives its driver or raises TargetError.
+# Type of device -> the class of its driver, as "module:class"; to make it may raise TargetError.
 DRIVERS = {
-    "cuda": "whet.compiler.runtime.gpu.driver.pycuda_driver:driver",
-    "cuda-emulator": "whet.compiler.emulator.driver:driver",
+    "cuda": "whet.compiler.runtime.gpu.driver.pycuda_driver:PycudaDriver",
+    "cuda-emulator": "whet.compiler.emulator.driver:EmulatorDriver",
 }
 _chosen: dict[str, Driver] = {}
 _missing: dict[str, TargetError] = {}  # why a type has none: to ask again costs an import

@@ -41,15 +41,6 @@ _ATTRIBUTES = {
 _EXTENTS = {"max_block": "MAX_BLOCK_DIM", "max_grid": "MAX_GRID_DIM"}
 
 
-def driver() -> PycudaDriver:
-    """The driver of this machine's GPUs.
-
-    Raises:
-        TargetError: pycuda, NVIDIA's driver or a GPU is missing; the text says which.
-    """
-    return PycudaDriver()
-
-
 class PycudaDriver:
     """Devices through pycuda.
 
