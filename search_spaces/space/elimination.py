@@ -52,8 +52,9 @@ class Elimination:
         exact = np.int64 if prod(sizes.values()) < 1 << 62 else object
         self._room = CELLS if exact is np.int64 else CELLS // 5
         self._order = self._plan()
-        ways = [Factor((v,), np.ones(n, dtype=exact)) for v, n in sizes.items()]
-        ways += [Factor(f.variables, f.array.astype(exact)) for f in tables]
+        ways = [Factor(f.variables, f.array.astype(exact)) for f in tables]
+        free = sizes.keys() - {v for f in tables for v in f.variables}
+        ways += [Factor((v,), np.ones(sizes[v], dtype=exact)) for v in free]
         self._joined = list(self._eliminate(ways, np.multiply, np.add))
         self.count = prod(int(factor.array) for factor in ways)
 
@@ -68,7 +69,6 @@ class Elimination:
         for variable, scope in self._order:
             joint = reduce(join, (spread(f, scope) for f in left if variable in f.variables))
             joint = np.broadcast_to(joint, [self._sizes[v] for v in scope])
-            joint = np.ascontiguousarray(joint)  # rows are read along the last axis
             left[:] = [f for f in left if variable not in f.variables]
             left.append(Factor(scope[:-1], merge.reduce(joint, axis=-1)))
             yield Factor(scope, joint)
@@ -96,7 +96,7 @@ class Elimination:
     @cached_property
     def _sums(self) -> list[Factor]:
         return [
-            Factor(f.variables, np.cumsum(f.array.astype(np.float64), axis=-1))
+            Factor(f.variables, np.cumsum(f.array.astype(np.float64, "C"), axis=-1))
             for f in self._joined
         ]
 
