@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pkgutil
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.abi.artifact import Artifact, Resources
 from whet.compiler.errors import ArgumentError, nearest
+from whet.compiler.homes import imported
 from whet.compiler.jit.loader import load_object
 from whet.compiler.runtime.arrays.device import Device, instead_of
 from whet.compiler.runtime.call.vectorcall import Vectorcall, copied, install_vectorcall
@@ -91,7 +91,7 @@ class Module(Vectorcall):
             CodegenError: it cannot be linked.
         """
         if artifact.plans:
-            loaded: Module = pkgutil.resolve_name(_OF_PLANS)(artifact)
+            loaded: Module = imported(_OF_PLANS)(artifact)
             return loaded
         return Module(artifact)
 

@@ -7,13 +7,13 @@ A third party adds a kind with a row of its own::
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from whet.compiler.errors import TargetError, nearest
+from whet.compiler.homes import imported
 
 # What every kind understands, beside its own options. `host` is not an option: it is a target.
 COMMON: Mapping[str, type] = MappingProxyType(
@@ -74,7 +74,7 @@ class TargetKind:
             TargetError: it cannot be imported.
         """
         try:
-            return pkgutil.resolve_name(self.generator)
+            return imported(self.generator)
         except (ImportError, AttributeError, ValueError) as error:
             raise TargetError(
                 f"code for target kind {self.name!r}",
@@ -83,7 +83,7 @@ class TargetKind:
 
     def tool(self, name: str) -> Callable[..., Any]:
         """The function that ``tools`` names, imported now."""
-        return pkgutil.resolve_name(self.tools[name])
+        return imported(self.tools[name])
 
 
 _CPU: dict[str, type] = {

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from pkgutil import resolve_name
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
+from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.compiler.te import ComputeOp, Schedule, Tensor
 from whet.compiler.te.lang.relations import ROOT
@@ -152,7 +152,7 @@ def find_schedule(kind: str, name: str) -> Make:
         )
     row = rows[name]
     if isinstance(row, str):
-        row = resolve_name(row)
+        row = imported(row)
     return row
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pkgutil import resolve_name
 from typing import Any
 
+from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
 from whet.compiler.te.schedule import Schedule, create_schedule
@@ -41,9 +41,7 @@ def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
 def rule_of(group: Group, target: Target) -> Rule:
     """The first rule that applies to a group; the last of them applies to every group."""
     home = RULES_OF_KIND.get(str(target.kind), RULES)
-    return group.once(
-        home, lambda: next(rule for rule in resolve_name(home) if rule.applies(group))
-    )
+    return group.once(home, lambda: next(rule for rule in imported(home) if rule.applies(group)))
 
 
 def _rewritten(

@@ -8,10 +8,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib import import_module
-from pkgutil import resolve_name
 from typing import Any
 
 from whet.compiler.errors import SpaceError, nearest
+from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.search_spaces.knobs.source import source_hash, source_text
 from whet.search_spaces.space.config_space import ConfigSpace
@@ -195,7 +195,7 @@ class Template:
         target = Target.current(allow_none=True)
         kind = "" if target is None else str(target.kind)
         home = OF_KIND.get(kind, {}).get(self.name)
-        return self.func if home is None else resolve_name(home)
+        return self.func if home is None else imported(home)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the module can be imported; pickle would look for the bare function."""

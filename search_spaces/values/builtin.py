@@ -1,7 +1,7 @@
 """The tables of what comes with Whet and is imported on demand: templates and rules, by name.
 
-A home is ``"module:attribute"``; :func:`pkgutil.resolve_name` imports it when it is needed, so that
-``import whet`` stays quick.
+A home is ``"module:attribute"``; :func:`whet.compiler.homes.imported` imports it when it is
+needed, so that ``import whet`` stays quick.
 """
 
 from __future__ import annotations

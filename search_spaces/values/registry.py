@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import SpaceError
+from whet.compiler.homes import imported
 from whet.search_spaces.knobs.source import still_in_file
 from whet.search_spaces.values.builtin import BUILTIN
 
@@ -48,7 +48,7 @@ def list_templates() -> list[str]:
 def registered(name: str) -> Template | None:
     """The template of this name, or None; built-in ones are imported when first asked for."""
     if name not in _templates and name in BUILTIN:
-        _templates.setdefault(name, resolve_name(BUILTIN[name]))
+        _templates.setdefault(name, imported(BUILTIN[name]))
     return _templates.get(name)
 
 

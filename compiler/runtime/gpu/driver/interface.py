@@ -8,7 +8,6 @@ current before is current afterwards.
 
 from __future__ import annotations
 
-import pkgutil
 import threading
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -16,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from whet.compiler.errors import TargetError
+from whet.compiler.homes import imported
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties, Extents
 
 
@@ -320,7 +320,7 @@ def driver_of(device_type: str) -> Driver:
     if device_type in _missing:
         raise TargetError(*_missing[device_type].args)
     try:
-        made: Driver = pkgutil.resolve_name(DRIVERS[device_type])()
+        made: Driver = imported(DRIVERS[device_type])()
     except TargetError as error:
         _missing[device_type] = error
         raise
