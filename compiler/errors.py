@@ -5,7 +5,7 @@ Text is built when shown, never when raised: a search throws thousands of these 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 Text = str | Callable[[], str]
 
@@ -110,3 +110,11 @@ class MissingName(ArgumentError, AttributeError):
 
 class MissingModule(ArgumentError, ImportError):
     """A module of TVM's that is not here; the error says what to use instead."""
+
+
+def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """``"did you mean 'x'? "`` for the known name that is close to ``name``, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(str(name), list(known), 1, cutoff)
+    return f"did you mean {close[0]!r}? " if close else ""

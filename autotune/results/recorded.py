@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whet.autotune.results.trial import Trial
-from whet.compiler.errors import LogError, SpaceError
+from whet.compiler.errors import LogError, SpaceError, nearest
 from whet.db.store.vectors import unpack
 from whet.db.values.decision import FINALISTS_RUN, Verdict, deciding, judge
 from whet.db.values.identity import Location, device_key, plain_json
@@ -257,8 +256,7 @@ def _why_none(tasks: list[TaskRuns], op: str | None) -> tuple[str, str]:
     held = "\n".join(f"  {w}" for w in dict.fromkeys(str(t.workload) for t in tasks))
     if op is None or op in templates:
         return "it has no task with these arguments", f"it holds:\n{held}"
-    near = get_close_matches(op, templates, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = nearest(op, templates, cutoff=0.4)
     return f"it has no task of a template {op!r}", f"{hint}it holds:\n{held}"
 
 

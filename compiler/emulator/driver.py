@@ -16,7 +16,7 @@ from whet.compiler.emulator.library import EmulatedLibrary, Launch
 from whet.compiler.emulator.memory import EmulatedMemory
 from whet.compiler.emulator.options import current_options
 from whet.compiler.errors import ArgumentError, ArtifactError, KernelError, TargetError
-from whet.compiler.runtime.gpu.driver.interface import Context, Event, Kernel, Stream
+from whet.compiler.runtime.gpu.driver.interface import Context, Driver, Event, Kernel, Stream
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties, Extents
 from whet.compiler.target.gpu_limits import MOST_SHARED_BYTES
 
@@ -135,7 +135,7 @@ class EmulatedImage:
 class EmulatedContext:
     """The emulator's memory and work. Launches follow :func:`~whet.compiler.emulator.options`."""
 
-    def __init__(self, driver: EmulatorDriver) -> None:
+    def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.properties = PROPERTIES
         self.index = 0
@@ -320,11 +320,6 @@ class EmulatorDriver:
     def compile(self, source: str, arch: str) -> bytes:
         """The text itself, which is what :meth:`EmulatedContext.load` takes."""
         return source.encode()
-
-
-def driver() -> EmulatorDriver:
-    """The emulator."""
-    return EmulatorDriver()
 
 
 def _check_index(index: int) -> None:

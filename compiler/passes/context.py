@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from typing import Any
 
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, nearest
 from whet.compiler.passes.names import ABSENT, PASS_NAMES, RELAY, PassInfo
 from whet.compiler.passes.options import DEFAULTS, OPTIONS, checked
 from whet.compiler.passes.table import PASSES
@@ -195,12 +195,9 @@ def _names(argument: str, given: Sequence[str] | None, extra: Sequence[str]) -> 
         if absent:
             why = ABSENT.get(short, "there is no Relay")
             raise ArgumentError(asked, f"there is no such pass here: {why}")
-        import difflib
-
-        near = difflib.get_close_matches(short, known, 1)
         lowering = dict.fromkeys(step.name for step in PASSES)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ArgumentError(asked, "there is no such pass", hint + "passes: " + ", ".join(lowering))
+        hint = f"{nearest(short, known)}passes: {', '.join(lowering)}"
+        raise ArgumentError(asked, "there is no such pass", hint)
     return tuple(out)
 
 

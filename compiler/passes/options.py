@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, nearest
 from whet.compiler.passes.contract.option import Option
 from whet.compiler.passes.names import PassInfo
 from whet.compiler.passes.table import PASSES
@@ -93,10 +93,7 @@ def _find(asked: str, key: str, options: Mapping[str, Option], absent: Mapping[s
         return options[key]
     if key in absent:
         raise ArgumentError(asked, f"the key has no meaning here: {absent[key]}", "leave it out")
-    import difflib
-
-    near = difflib.get_close_matches(str(key), options, 1)
-    hint = (f"did you mean {near[0]!r}?\n" if near else "") + "keys: " + ", ".join(options)
+    hint = f"{nearest(key, options)}keys: {', '.join(options)}"
     raise ArgumentError(asked, "unknown key", hint)
 
 

@@ -69,19 +69,16 @@ def _of_device(target: Target, artifact: Artifact) -> Module:
     """A module of a GPU's code; one that cannot be called where nothing says how."""
     if target.kind == "cuda" and artifact.plans:
         return Module.from_artifact(artifact)
-    return UnloadedModule(artifact, _not_launched(target, artifact))
-
-
-def _not_launched(target: Target, artifact: Artifact) -> TargetError:
     why = f"this build of Whet makes code of kind {target.kind!s} and does not launch it"
     if target.kind == "cuda":
         why = "its kernels were given without the functions that launch them"
-    return TargetError(
+    error = TargetError(
         f"calling a kernel that was built for {target.kind}",
         why,
         f'read it: module.get_source("{source.formats(artifact)[0]}"); '
         'or build for "llvm" to run here',
     )
+    return UnloadedModule(artifact, error)
 
 
 def _host_part(mod: IRModule, host: Target, device: Module) -> HostPart:

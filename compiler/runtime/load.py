@@ -31,6 +31,8 @@ from whet.compiler.runtime.library.source import path_of
 from whet.compiler.runtime.module import Function, Module
 from whet.compiler.runtime.origin import Origin
 from whet.compiler.runtime.unloaded import HostPart, code_of_a_gpu
+from whet.compiler.target.machine import host
+from whet.compiler.target.machine.features import parse_mattr
 
 # LLVM's names of features, where /proc/cpuinfo has other ones.
 _CPUINFO = {
@@ -207,13 +209,17 @@ def _unpacked(asked: str, file: Path, folder: Path) -> list[str]:
 
 
 def _loaded(asked: str, path: str) -> Module:
+    from whet.compiler.runtime.call.packed import caller_address
+
     code = LibraryCode(path)
     try:
         text = ctypes.string_at(code.address_of("whet_metadata"))
     except ArtifactError:
         text = b""
     module = _module(asked, _parsed(asked, text), code)
-    _give_caller(code)
+    # its kernels call the packed functions of this process
+    setter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address_of("whet_set_packed_caller"))
+    setter(caller_address())
     return module
 
 
@@ -308,21 +314,12 @@ def _artifact(data: dict[str, Any]) -> Artifact:
     return with_code(Artifact(b"", signatures, data["target"], source, plans, kernels), data)
 
 
-def _give_caller(code: LibraryCode) -> None:
-    """Let the library's kernels call the packed functions of this process."""
-    from whet.compiler.runtime.call.packed import caller_address
-
-    setter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address_of("whet_set_packed_caller"))
-    setter(caller_address())
-
-
 def _check_processor(asked: str, target: dict[str, Any]) -> None:
     """Refuse code that would end in an illegal instruction, as far as the system tells."""
-    have = _cpuinfo_flags()
+    have = host.cpuinfo("flags").split()
     if platform.machine().lower() not in ("x86_64", "amd64") or not have:
         return
-    parts = [p.strip() for p in str(target.get("mattr", "")).split(",")]
-    needed = {p.lstrip("+") for p in parts if p and not p.startswith("-")}
+    needed = {name for on, name in parse_mattr(str(target.get("mattr", ""))) if on}
     if int(target.get("vector_bytes", 0)) >= 64:
         needed.add("avx512f")
     names = {f: _CPUINFO.get(f, f) for f in needed if f in _CPUINFO or f in _SAME}
@@ -333,15 +330,3 @@ def _check_processor(asked: str, target: dict[str, Any]) -> None:
             f"this CPU lacks what it was made for: {', '.join(missing)}",
             "export it for a target that both machines have",
         )
-
-
-def _cpuinfo_flags() -> frozenset[str]:
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return frozenset()  # the system does not say
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "flags":
-            return frozenset(value.split())
-    return frozenset()

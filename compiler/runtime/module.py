@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.abi.artifact import Artifact, Resources
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, nearest
+from whet.compiler.homes import imported
 from whet.compiler.jit.loader import load_object
 from whet.compiler.runtime.arrays.device import Device, instead_of
 from whet.compiler.runtime.call.vectorcall import Vectorcall, copied, install_vectorcall
@@ -91,8 +91,7 @@ class Module(Vectorcall):
             CodegenError: it cannot be linked.
         """
         if artifact.plans:
-            module, _, name = _OF_PLANS.partition(":")
-            loaded: Module = getattr(importlib.import_module(module), name)(artifact)
+            loaded: Module = imported(_OF_PLANS)(artifact)
             return loaded
         return Module(artifact)
 
@@ -169,14 +168,10 @@ class Module(Vectorcall):
         found = self._find(name, query_imports) if isinstance(name, str) else None
         if found is not None:
             return found
-        import difflib
-
-        close = difflib.get_close_matches(str(name), list(self._functions), 1)
         raise UnknownFunction(
             f"module[{name!r}]",
             "the module has no such function",
-            (f"did you mean {close[0]!r}? " if close else "")
-            + f"functions: {', '.join(self._functions)}",
+            f"{nearest(name, self._functions)}functions: {', '.join(self._functions)}",
         )
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:

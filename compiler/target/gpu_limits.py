@@ -49,49 +49,40 @@ class GpuLimits:
     warp_size: int = 32
 
 
-def _row(
-    block_kb: int,
-    multiprocessor_kb: int,
-    threads: int,
-    blocks: int,
-    fma: tuple[int, int],
-    many: int,
-    special: int = 16,
-    parts: int = 4,
-) -> GpuLimits:
-    sizes = block_kb * _KB, multiprocessor_kb * _KB
-    return GpuLimits(*sizes, threads, blocks, *fma, many, special, parts)
-
-
 # "Technical Specifications per Compute Capability" and "Throughput of Native Arithmetic
 # Instructions", CUDA C++ Programming Guide: shared memory of a block and of a multiprocessor in KB,
 # threads and blocks of a multiprocessor, multiply-adds of float32 and of float64. From data sheets:
 # multiprocessors of P100, GTX 1080 Ti, TX2, V100, Xavier, T4, A100, RTX 3090, Orin, RTX 4090, H200,
-# B200, B300, Thor, RTX 5090 and GB10.
+# B200, B300, Thor, RTX 5090 and GB10. Then special functions and sub-partitions, where they are not
+# 16 and 4.
+_ROWS: dict[int, tuple[int, ...]] = {
+    60: (48, 64, 2048, 32, 64, 32, 56, 16, 2),
+    61: (48, 96, 2048, 32, 128, 4, 28, 32),
+    62: (48, 64, 2048, 32, 128, 4, 2, 32),
+    70: (96, 96, 2048, 32, 64, 32, 80),
+    72: (96, 96, 2048, 32, 64, 32, 8),
+    75: (64, 64, 1024, 16, 64, 2, 40),
+    80: (163, 164, 2048, 32, 64, 32, 108),
+    86: (99, 100, 1536, 16, 128, 2, 82),
+    87: (163, 164, 1536, 16, 128, 2, 16),
+    89: (99, 100, 1536, 24, 128, 2, 128),
+    90: (227, 228, 2048, 32, 128, 64, 132),
+    100: (227, 228, 2048, 32, 128, 64, 148),
+    103: (227, 228, 2048, 32, 128, 2, 148),
+    110: (227, 228, 1536, 24, 128, 2, 20),
+    120: (99, 100, 1536, 24, 128, 2, 170),
+    121: (99, 100, 1536, 24, 128, 2, 48),
+}
 _LIMITS: dict[int, GpuLimits] = {
-    60: _row(48, 64, 2048, 32, (64, 32), 56, parts=2),
-    61: _row(48, 96, 2048, 32, (128, 4), 28, special=32),
-    62: _row(48, 64, 2048, 32, (128, 4), 2, special=32),
-    70: _row(96, 96, 2048, 32, (64, 32), 80),
-    72: _row(96, 96, 2048, 32, (64, 32), 8),
-    75: _row(64, 64, 1024, 16, (64, 2), 40),
-    80: _row(163, 164, 2048, 32, (64, 32), 108),
-    86: _row(99, 100, 1536, 16, (128, 2), 82),
-    87: _row(163, 164, 1536, 16, (128, 2), 16),
-    89: _row(99, 100, 1536, 24, (128, 2), 128),
-    90: _row(227, 228, 2048, 32, (128, 64), 132),
-    100: _row(227, 228, 2048, 32, (128, 64), 148),
-    103: _row(227, 228, 2048, 32, (128, 2), 148),
-    110: _row(227, 228, 1536, 24, (128, 2), 20),
-    120: _row(99, 100, 1536, 24, (128, 2), 170),
-    121: _row(99, 100, 1536, 24, (128, 2), 48),
+    number: GpuLimits(block_kb * _KB, multiprocessor_kb * _KB, *rates)
+    for number, (block_kb, multiprocessor_kb, *rates) in _ROWS.items()
 }
 #: the most shared memory that a block has on any of them
 MOST_SHARED_BYTES = max(x.shared_bytes for x in _LIMITS.values())
 #: what NVIDIA's compiler knows, too, and is not in the table
 _WITH_LEAST = (50, 52, 53, 88, 101)
 #: what every one has: for an architecture that is not in the table
-LEAST = _row(48, 64, 1024, 16, (64, 2), 64)
+LEAST = GpuLimits(48 * _KB, 64 * _KB, 1024, 16, 64, 2, 64)
 
 
 def limits_of(arch: str) -> GpuLimits:

@@ -7,13 +7,13 @@ A third party adds a kind with a row of its own::
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from whet.compiler.errors import TargetError
+from whet.compiler.errors import TargetError, nearest
+from whet.compiler.homes import imported
 
 # What every kind understands, beside its own options. `host` is not an option: it is a target.
 COMMON: Mapping[str, type] = MappingProxyType(
@@ -73,10 +73,9 @@ class TargetKind:
         Raises:
             TargetError: it cannot be imported.
         """
-        module, _, function = self.generator.partition(":")
         try:
-            return getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError) as error:
+            return imported(self.generator)
+        except (ImportError, AttributeError, ValueError) as error:
             raise TargetError(
                 f"code for target kind {self.name!r}",
                 f"its generator {self.generator!r} cannot be imported: {error}",
@@ -84,8 +83,7 @@ class TargetKind:
 
     def tool(self, name: str) -> Callable[..., Any]:
         """The function that ``tools`` names, imported now."""
-        module, _, function = self.tools[name].partition(":")
-        return getattr(importlib.import_module(module), function)
+        return imported(self.tools[name])
 
 
 _CPU: dict[str, type] = {
@@ -168,14 +166,6 @@ OTHER_KINDS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """``"did you mean 'x'? "`` for the known name that is close to ``name``, or nothing."""
-    import difflib
-
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    return f"did you mean {close[0]!r}? " if close else ""
-
-
 def kinds_text() -> str:
     """The kinds there are, for an error's way out."""
     return f"kinds: {', '.join(sorted(KINDS))}"
@@ -194,5 +184,5 @@ def find_kind(asked: str, name: object) -> TargetKind:
             asked, f"there is no target kind {name!r}", f"{OTHER_KINDS[name]}\n{kinds_text()}"
         )
     raise TargetError(
-        asked, f"there is no target kind {name!r}", nearest(str(name), list(KINDS)) + kinds_text()
+        asked, f"there is no target kind {name!r}", nearest(name, KINDS, 0.5) + kinds_text()
     )

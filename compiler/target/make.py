@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from whet.compiler.errors import TargetError
-from whet.compiler.target.kinds import kinds_text, nearest
+from whet.compiler.errors import TargetError, nearest
+from whet.compiler.target.kinds import kinds_text
 from whet.compiler.target.tags import add_tag, find_tag, tag_names
 from whet.compiler.target.target import Target
 
@@ -49,11 +49,9 @@ def cuda(model: str = "unknown", arch: str | None = None, options: Options = Non
 
 def arm_cpu(model: str = "unknown", options: Options = None) -> Target:
     """An ARM processor; ``model`` may name a board, e.g. ``"rasp4b64"``."""
-    known = _ARM.get(model, "-mtriple=aarch64-linux-gnu" if model == "unknown" else None)
-    if known is None:
-        raise _unknown("arm_cpu", model, list(_ARM))
-    words = ["-keys=arm_cpu,cpu", "-device=arm_cpu", f"-model={model}", known]
-    return _make("llvm", words, options)
+    if model == "unknown":
+        return _board("arm_cpu", {model: "-mtriple=aarch64-linux-gnu"}, model, options)
+    return _board("arm_cpu", _ARM, model, options)
 
 
 def rasp(options: Options = None) -> Target:
@@ -63,23 +61,24 @@ def rasp(options: Options = None) -> Target:
 
 def riscv_cpu(model: str = "sifive-u54", options: Options = None) -> Target:
     """A RISC-V processor by its name."""
-    if model not in _RISCV:
-        raise _unknown("riscv_cpu", model, list(_RISCV))
-    words = ["-keys=riscv_cpu,cpu", "-device=riscv_cpu", f"-model={model}", _RISCV[model]]
+    return _board("riscv_cpu", _RISCV, model, options)
+
+
+def _board(device: str, boards: Mapping[str, str], model: str, options: Options) -> Target:
+    """A board of a table: model -> the options of its processor."""
+    if model not in boards:
+        raise TargetError(
+            f"{device}({model!r})",
+            "the model is not known",
+            f"{nearest(model, boards, 0.5)}models: {', '.join(boards)}; or write the target out",
+        )
+    words = [f"-keys={device},cpu", f"-device={device}", f"-model={model}", boards[model]]
     return _make("llvm", words, options)
 
 
 def _make(kind: str, words: list[str], options: Options) -> Target:
     more = [options] if isinstance(options, str) else list(options or ())
     return Target(" ".join([kind, *words, *more]))
-
-
-def _unknown(function: str, model: str, known: list[str]) -> TargetError:
-    return TargetError(
-        f"{function}({model!r})",
-        "the model is not known",
-        nearest(model, known) + f"models: {', '.join(known)}; or write the target out",
-    )
 
 
 def _missing(name: str, what: str) -> Callable[..., Target]:

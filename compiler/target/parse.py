@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+import sys
+from collections.abc import Container, Mapping
 from typing import Any
 
-from whet.compiler.errors import TargetError
+from whet.compiler.errors import TargetError, nearest
 from whet.compiler.target.gpu_limits import architectures, is_architecture
-from whet.compiler.target.kinds import TargetKind, find_kind, kinds_text, nearest
+from whet.compiler.target.kinds import TargetKind, find_kind, kinds_text
 from whet.compiler.target.machine import host
 from whet.compiler.target.machine.features import parse_mattr
 from whet.compiler.target.machine.local_gpu import local_arch
@@ -17,6 +18,13 @@ from whet.compiler.target.machine.processors import ARCHITECTURES, X86_64, archi
 from whet.compiler.target.tags import no_such_tag
 
 _ALIASES = {"num_cores": "num_threads"}  # TVM's name
+# option -> its values, where not all of its type are legal, and the way out
+_LEGAL: dict[str, tuple[Container[Any], str]] = {
+    "vector_bytes": ((16, 32, 64), "vector registers have 16, 32 or 64 bytes"),
+    "num_threads": (range(1, sys.maxsize), "at least one thread is needed"),
+    "opt_level": (range(4), "LLVM's levels are 0, 1, 2 and 3"),
+    "mfloat_abi": (("soft", "hard"), "it is soft or hard"),
+}
 _TRUE, _FALSE = ("1", "true", "True"), ("0", "false", "False")
 
 Parsed = tuple[str, dict[str, Any], Any]
@@ -120,7 +128,7 @@ def _checked(asked: str, kind: TargetKind, pairs: list[tuple[str, Any]]) -> dict
             raise TargetError(
                 asked,
                 f"target kind {kind.name!r} has no option {raw!r}",
-                nearest(name, names) + f"options of {kind.name}: {', '.join(names)}",
+                nearest(name, names, 0.5) + f"options of {kind.name}: {', '.join(names)}",
             )
         if name in attrs:
             raise TargetError(asked, f"option {name!r} is given twice")
@@ -152,7 +160,7 @@ def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
         raise TargetError(
             asked,
             f"no code is made for the architecture of {attrs['mtriple']!r}",
-            nearest(arch, list(ARCHITECTURES)) + f"architectures: {', '.join(ARCHITECTURES)}",
+            nearest(arch, ARCHITECTURES, 0.5) + f"architectures: {', '.join(ARCHITECTURES)}",
         )
     name = attrs.get("mcpu") or "native"
     if arch == "x86_64":
@@ -162,7 +170,8 @@ def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
     raise TargetError(
         asked,
         f"there is no 64-bit x86 processor {name!r}",
-        nearest(name, sorted(X86_64)) + "mcpu=native is this machine; x86-64-v3 has AVX2 and FMA",
+        nearest(name, sorted(X86_64), 0.5)
+        + "mcpu=native is this machine; x86-64-v3 has AVX2 and FMA",
     )
 
 
@@ -190,14 +199,7 @@ def _typed(asked: str, name: str, value: Any, wanted: type[Any]) -> Any:
         raise TargetError(
             asked, f"option {name!r} takes {wanted.__name__}, not {value!r}", f"e.g. -{name}=…"
         )
-    if name == "vector_bytes" and value not in (16, 32, 64):
-        raise TargetError(
-            asked, f"vector_bytes={value}", "vector registers have 16, 32 or 64 bytes"
-        )
-    if name == "num_threads" and int(value) < 1:
-        raise TargetError(asked, f"num_threads={value}", "at least one thread is needed")
-    if name == "opt_level" and int(value) not in range(4):
-        raise TargetError(asked, f"opt_level={value}", "LLVM's levels are 0, 1, 2 and 3")
-    if name == "mfloat_abi" and value not in ("soft", "hard"):
-        raise TargetError(asked, f"mfloat_abi={value}", "it is soft or hard")
+    legal, way_out = _LEGAL.get(name, ((value,), ""))
+    if value not in legal:
+        raise TargetError(asked, f"{name}={value}", way_out)
     return value

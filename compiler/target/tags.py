@@ -48,84 +48,85 @@ _BOARDS: dict[str, str] = {
     "sm_90": "nvidia/nvidia-h100 nvidia/nvidia-h200 nvidia/nvidia-gh200",
 }
 
-# L2 caches, from NVIDIA's architecture white papers (Volta, Turing, Ampere, Hopper, Ada).
-_L2: dict[str, int] = {
-    "nvidia/tesla-v100": 6 << 20,
-    "nvidia/nvidia-v100": 6 << 20,
-    "nvidia/tesla-t4": 4 << 20,
-    "nvidia/nvidia-t4": 4 << 20,
-    "nvidia/geforce-rtx-2080-ti": 5632 << 10,
-    "nvidia/nvidia-a100": 40 << 20,
-    "nvidia/nvidia-a10": 6 << 20,
-    "nvidia/nvidia-a40": 6 << 20,
-    "nvidia/geforce-rtx-3090": 6 << 20,
-    "nvidia/geforce-rtx-3090-ti": 6 << 20,
-    "nvidia/nvidia-h100": 50 << 20,
-    "nvidia/nvidia-h200": 50 << 20,
-    "nvidia/nvidia-l4": 48 << 20,
-    "nvidia/nvidia-l40": 96 << 20,
-    "nvidia/nvidia-l40s": 96 << 20,
-    "nvidia/geforce-rtx-4090": 72 << 20,
+# MiB of L2 cache, from NVIDIA's architecture white papers (Volta, Turing, Ampere, Hopper, Ada).
+_L2: dict[str, float] = {
+    "nvidia/tesla-v100": 6,
+    "nvidia/nvidia-v100": 6,
+    "nvidia/tesla-t4": 4,
+    "nvidia/nvidia-t4": 4,
+    "nvidia/geforce-rtx-2080-ti": 5.5,
+    "nvidia/nvidia-a100": 40,
+    "nvidia/nvidia-a10": 6,
+    "nvidia/nvidia-a40": 6,
+    "nvidia/geforce-rtx-3090": 6,
+    "nvidia/geforce-rtx-3090-ti": 6,
+    "nvidia/nvidia-h100": 50,
+    "nvidia/nvidia-h200": 50,
+    "nvidia/nvidia-l4": 48,
+    "nvidia/nvidia-l40": 96,
+    "nvidia/nvidia-l40s": 96,
+    "nvidia/geforce-rtx-4090": 72,
 }
-
-# Amazon EC2 instance types (https://aws.amazon.com/ec2/instance-types): processor, its LLVM name,
-# size -> physical cores (two hyper-threads are one core; Graviton's are cores).
-_AWS: dict[str, tuple[str, str, dict[str, int]]] = {
-    "aws/cpu/c5": (
-        "x86_64-linux-gnu",
-        "skylake-avx512",
-        {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "9xlarge": 18, "18xlarge": 36},
-    ),
-    "aws/cpu/c6i": (
-        "x86_64-linux-gnu",
-        "icelake-server",
-        {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "16xlarge": 32},
-    ),
-    "aws/cpu/c6a": (
-        "x86_64-linux-gnu",
-        "znver3",
-        {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "16xlarge": 32},
-    ),
-    "aws/cpu/c7i": (
-        "x86_64-linux-gnu",
-        "sapphirerapids",
-        {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "16xlarge": 32},
-    ),
-    "aws/cpu/c7g": (
-        "aarch64-linux-gnu",
-        "neoverse-v1",
-        {"large": 2, "xlarge": 4, "2xlarge": 8, "4xlarge": 16, "8xlarge": 32, "16xlarge": 64},
-    ),
+# One core family a row: triple -> tag -> LLVM's name of the processor.
+_CPUS: dict[str, dict[str, str]] = {
+    "x86_64-linux-gnu": {
+        "aws/cpu/c5": "skylake-avx512",
+        "aws/cpu/c5.12xlarge": "cascadelake",
+        "aws/cpu/c5.24xlarge": "cascadelake",
+        "aws/cpu/c6i": "icelake-server",
+        "aws/cpu/c6a": "znver3",
+        "aws/cpu/c7i": "sapphirerapids",
+        "intel/haswell": "haswell",
+        "intel/skylake": "skylake",
+        "intel/skylake-avx512": "skylake-avx512",
+        "intel/cascadelake": "cascadelake",
+        "intel/icelake-server": "icelake-server",
+        "intel/sapphirerapids": "sapphirerapids",
+        "intel/alderlake": "alderlake",
+        "amd/zen2": "znver2",
+        "amd/zen3": "znver3",
+        "amd/zen4": "znver4",
+        "amd/zen5": "znver5",
+    },
+    "aarch64-linux-gnu": {
+        "aws/cpu/c7g": "neoverse-v1",
+        "aws/graviton2": "neoverse-n1",
+        "aws/graviton3": "neoverse-v1",
+        "aws/graviton4": "neoverse-v2",
+        "nvidia/grace": "neoverse-v2",
+        # https://www.raspberrypi.com/documentation/computers/processors.html
+        "raspberry-pi/3b-aarch64": "cortex-a53",
+        "raspberry-pi/4b-aarch64": "cortex-a72",
+        "raspberry-pi/5-aarch64": "cortex-a76",
+    },
+    "arm64-apple-macos": {"apple/m1": "apple-m1", "apple/m2": "apple-m2"},
+    "riscv64-linux-gnu": {"sifive/u74": "sifive-u74"},
 }
-
-# One core family a row: tag, triple, LLVM's name of the processor, what else is known of it.
-_CPUS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
-    ("aws/cpu/c5.12xlarge", "x86_64-linux-gnu", "cascadelake", {"num_threads": 24}),
-    ("aws/cpu/c5.24xlarge", "x86_64-linux-gnu", "cascadelake", {"num_threads": 48}),
-    ("aws/graviton2", "aarch64-linux-gnu", "neoverse-n1", {}),
-    ("aws/graviton3", "aarch64-linux-gnu", "neoverse-v1", {}),
-    ("aws/graviton4", "aarch64-linux-gnu", "neoverse-v2", {}),
-    ("intel/haswell", "x86_64-linux-gnu", "haswell", {}),
-    ("intel/skylake", "x86_64-linux-gnu", "skylake", {}),
-    ("intel/skylake-avx512", "x86_64-linux-gnu", "skylake-avx512", {}),
-    ("intel/cascadelake", "x86_64-linux-gnu", "cascadelake", {}),
-    ("intel/icelake-server", "x86_64-linux-gnu", "icelake-server", {}),
-    ("intel/sapphirerapids", "x86_64-linux-gnu", "sapphirerapids", {}),
-    ("intel/alderlake", "x86_64-linux-gnu", "alderlake", {}),
-    ("amd/zen2", "x86_64-linux-gnu", "znver2", {}),
-    ("amd/zen3", "x86_64-linux-gnu", "znver3", {}),
-    ("amd/zen4", "x86_64-linux-gnu", "znver4", {}),
-    ("amd/zen5", "x86_64-linux-gnu", "znver5", {}),
-    ("apple/m1", "arm64-apple-macos", "apple-m1", {}),
-    ("apple/m2", "arm64-apple-macos", "apple-m2", {}),
-    ("nvidia/grace", "aarch64-linux-gnu", "neoverse-v2", {}),
-    # https://www.raspberrypi.com/documentation/computers/processors.html
-    ("raspberry-pi/3b-aarch64", "aarch64-linux-gnu", "cortex-a53", {"num_threads": 4}),
-    ("raspberry-pi/4b-aarch64", "aarch64-linux-gnu", "cortex-a72", {"num_threads": 4}),
-    ("raspberry-pi/5-aarch64", "aarch64-linux-gnu", "cortex-a76", {"num_threads": 4}),
-    ("sifive/u74", "riscv64-linux-gnu", "sifive-u74", {}),
-)
-
+# Physical cores, where the tag tells them.
+_CORES: dict[str, int] = {
+    "aws/cpu/c5.12xlarge": 24,
+    "aws/cpu/c5.24xlarge": 48,
+    "raspberry-pi/3b-aarch64": 4,
+    "raspberry-pi/4b-aarch64": 4,
+    "raspberry-pi/5-aarch64": 4,
+}
+# Amazon EC2 instance types (https://aws.amazon.com/ec2/instance-types): family -> size -> physical
+# cores (two hyper-threads are one core; Graviton's are cores).
+_C6 = {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "16xlarge": 32}
+_AWS: dict[str, dict[str, int]] = {
+    "aws/cpu/c5": {
+        "large": 1,
+        "xlarge": 2,
+        "2xlarge": 4,
+        "4xlarge": 8,
+        "9xlarge": 18,
+        "18xlarge": 36,
+    },
+    "aws/cpu/c6i": _C6,
+    "aws/cpu/c6a": _C6,
+    "aws/cpu/c7i": _C6,
+    "aws/cpu/c7g": {size: 2 * cores for size, cores in _C6.items()},
+}
 # NVIDIA's boards with a CPU beside the GPU: the processor that launches their kernels.
 _HOSTS: dict[str, dict[str, Any]] = {
     "nvidia/jetson-agx-xavier": {"mcpu": "carmel", "num_threads": 8},
@@ -135,42 +136,36 @@ _HOSTS: dict[str, dict[str, Any]] = {
 _registered: dict[str, dict[str, Any]] = {}
 
 
-def _block(arch: str) -> dict[str, Any]:
-    """Limits of a block."""
-    limits = limits_of(arch)
-    return {
-        "max_shared_memory_per_block": limits.shared_bytes,
-        "max_threads_per_block": limits.threads_block,
-        "registers_per_block": limits.registers_block,
-        "thread_warp_size": limits.warp_size,
-    }
-
-
 def _table() -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for arch, names in _BOARDS.items():
+        limits = limits_of(arch)
         for name in names.split():
-            rows[name] = {"kind": "cuda", "arch": arch, **_block(arch)}
+            rows[name] = {
+                "kind": "cuda",
+                "arch": arch,
+                "max_shared_memory_per_block": limits.shared_bytes,
+                "max_threads_per_block": limits.threads_block,
+                "registers_per_block": limits.registers_block,
+                "thread_warp_size": limits.warp_size,
+            }
             if name in _L2:
-                rows[name]["l2_cache_size_bytes"] = _L2[name]
+                rows[name]["l2_cache_size_bytes"] = int(_L2[name] * 2**20)
             if name in _HOSTS:
-                rows[name]["host"] = {
-                    "kind": "llvm",
-                    "mtriple": "aarch64-linux-gnu",
-                    **_HOSTS[name],
-                }
-    for family, (triple, mcpu, sizes) in _AWS.items():
-        for size, cores in sizes.items():
-            rows[f"{family}.{size}"] = _cpu(triple, mcpu, {"num_threads": cores})
-    for name, triple, mcpu, more in _CPUS:
-        rows[name] = _cpu(triple, mcpu, more)
+                host = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", **_HOSTS[name]}
+                rows[name]["host"] = host
+    for triple, processors in _CPUS.items():
+        architecture = triple.split("-")[0]
+        family = {"x86_64": "x86", "aarch64": "arm_cpu", "arm64": "arm_cpu"}
+        keys = f"{family.get(architecture, architecture)},cpu"
+        for name, mcpu in processors.items():
+            row = {"kind": "llvm", "keys": keys, "mtriple": triple, "mcpu": mcpu}
+            if name in _AWS:
+                for size, cores in _AWS[name].items():
+                    rows[f"{name}.{size}"] = {**row, "num_threads": cores}
+            else:
+                rows[name] = {**row, "num_threads": _CORES[name]} if name in _CORES else row
     return rows
-
-
-def _cpu(triple: str, mcpu: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    family = {"x86_64": "x86", "aarch64": "arm_cpu", "arm64": "arm_cpu"}
-    key = family.get(triple.split("-")[0], triple.split("-")[0])
-    return {"kind": "llvm", "keys": f"{key},cpu", "mtriple": triple, "mcpu": mcpu, **more}
 
 
 def find_tag(name: str) -> dict[str, Any] | None:
@@ -190,7 +185,7 @@ def no_such_tag(asked: str, name: str) -> TargetError:
     """
     import difflib
 
-    known = sorted({*_table(), *_registered})
+    known = tag_names()
     close = difflib.get_close_matches(name, known, 3, 0.7)
     family = [tag for tag in known if tag.partition("/")[0] == name.partition("/")[0]]
     if close:

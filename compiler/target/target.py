@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from typing import Any
 
-from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.errors import ArgumentError, TargetError, nearest
 from whet.compiler.target.canonical import canonical
-from whet.compiler.target.kinds import KINDS, nearest
+from whet.compiler.target.kinds import KINDS
 from whet.compiler.target.parse import option_name, parse
 from whet.compiler.target.short import short_form
 from whet.compiler.target.tags import find_tag, tag_names
@@ -37,7 +37,7 @@ def _of_tag(spec: Mapping[str, Any]) -> dict[str, Any] | None:
         raise TargetError(
             f"Target({dict(spec)!r})",
             f"there is no tag {spec['tag']!r}",
-            nearest(str(spec["tag"]), tag_names()) + "whet.target.list_tags() has them all",
+            nearest(spec["tag"], tag_names(), 0.5) + "whet.target.list_tags() has them all",
         )
     more = {k if k in ("tag", "host") else option_name(str(k)): v for k, v in spec.items()}
     return {**config, **more}
@@ -100,14 +100,15 @@ class Target:
                 config = None if "kind" in target else _of_tag(target)
             kind, attrs, own = parse(target if config is None else config)
         given = own if host is None else host
-        self._set("kind", KindName(kind))
-        self._set("attrs", Attributes(sorted(attrs.items())))
-        self._set("host", None if given is None else _as_host(kind, given))
-        self._set("tag", tag)
-        self._set("_tokens", [])
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+        values: dict[str, Any] = {
+            "kind": KindName(kind),
+            "attrs": Attributes(sorted(attrs.items())),
+            "host": None if given is None else _as_host(kind, given),
+            "tag": tag,
+            "_tokens": [],
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Target does not change: make a new one to set {name}")

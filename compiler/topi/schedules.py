@@ -8,11 +8,11 @@ is first asked for, or are the function itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from math import prod
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.compiler.te import ComputeOp, Schedule, Tensor, create_schedule, thread_axis
 from whet.compiler.te.lang.relations import ROOT
@@ -151,8 +151,7 @@ def find_schedule(kind: str, name: str) -> Make:
         )
     row = rows[name]
     if isinstance(row, str):
-        module, _, function = row.partition(":")
-        row = getattr(import_module(module), function)
+        row = imported(row)
     return row
 
 

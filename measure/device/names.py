@@ -6,10 +6,10 @@ names the GPU that is modelled and the model's version.
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Any, Union
 
+from whet.compiler.errors import nearest
 from whet.measure.values import Json
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def is_misspelt(text: str) -> bool:
 
 def nearest_name(text: str) -> str:
     """``"did you mean 'cuda-emulator'? "`` for a name that is close to a text, or nothing."""
-    close = difflib.get_close_matches(text, [EMULATOR, f"{CUDA}:0", EVERY_GPU, CUDA, CPU], 1)
-    return f"did you mean {close[0]!r}? " if close else ""
+    return nearest(text, [EMULATOR, f"{CUDA}:0", EVERY_GPU, CUDA, CPU])
 
 
 def is_model(key: str) -> bool:

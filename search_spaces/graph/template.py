@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
 from whet.compiler.te.schedule import Schedule, create_schedule
@@ -14,7 +15,7 @@ from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INLINE, Group
 from whet.search_spaces.template.config_scope import get_config
-from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND, imported
+from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND
 
 VERSION = 5
 """Raise it when a change of a rule should retire the records made before it."""

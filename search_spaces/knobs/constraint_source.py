@@ -123,7 +123,10 @@ def _meaning(function: Any, by_source: bool, depth: int) -> Any:
     text = _source(code) if by_source else None
     names = sorted({*_names(code)} & function.__globals__.keys())
     captured = [
-        [(n, _cell(c, by_source, depth)) for n, c in zip(code.co_freevars, _cells(function))],
+        [
+            (n, _cell(c, by_source, depth))
+            for n, c in zip(code.co_freevars, function.__closure__ or ())
+        ],
         _value(function.__defaults__ or (), by_source, depth),
         _value(function.__kwdefaults__ or {}, by_source, depth),
         [(n, _value(function.__globals__[n], by_source, depth)) for n in names],
@@ -143,10 +146,6 @@ def _source(code: types.CodeType) -> str | None:
         return ast.unparse(ast.parse(text))
     except SyntaxError:
         return text
-
-
-def _cells(function: types.FunctionType) -> tuple:
-    return function.__closure__ or ()
 
 
 def _cell(cell: Any, by_source: bool, depth: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from whet.compiler.errors import SpaceError
+from whet.compiler.errors import SpaceError, nearest
 from whet.search_spaces.knobs.entities import VirtualAxis
 from whet.search_spaces.knobs.plain import Choice
 
@@ -29,6 +29,11 @@ class Definition(ABC):
 
     kind: ClassVar[str]
     name: str
+
+    @property
+    def asked(self) -> str:
+        """The call that defined the knob, for an error."""
+        return f"define_{self.kind}({self.name!r})"
 
     @abstractmethod
     def choices(self) -> tuple[Choice, ...]:
@@ -71,13 +76,9 @@ def check_policy(asked: str, policy: Any, policies: Sequence[str]) -> None:
     Raises:
         SpaceError: ``policy`` is not in ``policies``; names the nearest spelling.
     """
-    if policy in policies:
-        return
-    from difflib import get_close_matches
-
-    near = get_close_matches(str(policy), policies, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise SpaceError(asked, f"unknown policy{hint}", f"policies: {', '.join(policies)}")
+    if policy not in policies:
+        known = f"{nearest(policy, policies)}policies: {', '.join(policies)}"
+        raise SpaceError(asked, "unknown policy", known)
 
 
 def number_of(axes: Sequence[Any], axis: Any, asked: str) -> int:

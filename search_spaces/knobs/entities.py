@@ -213,13 +213,11 @@ def entity_of(kind: str, choice: Any) -> Any:
     return _ENTITIES[kind](choice)
 
 
+@dataclass(eq=False, slots=True)
 class VirtualAxis:
     """An axis that a split knob will make: a token to name in ``define_reorder`` and others."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def __repr__(self) -> str:
         return f"VirtualAxis({self.name})"

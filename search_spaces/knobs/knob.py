@@ -35,7 +35,6 @@ class Knob:
     definition: Definition
     choices: tuple[Choice, ...]
     default: int
-    _positions: dict[Any, int] = field(repr=False)
     quick: tuple[int, ...] | None = None
     whole: Knob | None = field(default=None, repr=False)
     _rows: tuple[int, ...] = field(default=(), repr=False)
@@ -52,20 +51,23 @@ class Knob:
         Raises:
             SpaceError: there are no legal choices, or ``default`` or one of ``quick`` is not legal.
         """
-        choices = definition.choices()
-        asked = f"define_{definition.kind}({definition.name!r})"
+        choices, asked = definition.choices(), definition.asked
         if not choices:
             raise SpaceError(asked, "no legal choice is left", "widen the candidates or the filter")
-        positions = {tagged(choice): i for i, choice in enumerate(choices)}
-        if len(positions) != len(choices):
-            # The dict kept the last position of each.
-            twice = next(c for i, c in enumerate(choices) if positions[tagged(c)] != i)
-            raise SpaceError(asked, f"the candidate {twice!r} is listed twice")
         if default is None:
             position = definition.preferred(choices)
         else:
             position = _closest(definition, choices, default, "default")
-        return Knob(definition, choices, position, positions, _quick(definition, choices, quick))
+        knob = Knob(definition, choices, position, _quick(definition, choices, quick))
+        if len(knob._positions) != len(choices):
+            # The dict kept the last position of each.
+            twice = next(c for i, c in enumerate(choices) if knob._positions[tagged(c)] != i)
+            raise SpaceError(asked, f"the candidate {twice!r} is listed twice")
+        return knob
+
+    @cached_property
+    def _positions(self) -> dict[Any, int]:
+        return {tagged(choice): i for i, choice in enumerate(self.choices)}
 
     def subset(self, positions: Sequence[int], default: int) -> Knob:
         """The knob with some of its choices.
@@ -75,9 +77,8 @@ class Knob:
             default: the position of the default choice, one of ``positions``.
         """
         choices = tuple(self.choices[i] for i in positions)
-        numbers = {tagged(choice): i for i, choice in enumerate(choices)}
         default = list(positions).index(default)
-        return Knob(self.definition, choices, default, numbers, whole=self, _rows=tuple(positions))
+        return Knob(self.definition, choices, default, whole=self, _rows=tuple(positions))
 
     def kept_when_quick(self, default: int) -> list[int]:
         """The positions of a quick space's choices, in rising order.
@@ -188,8 +189,9 @@ class Knob:
 def _closest(definition: Definition, choices: tuple[Choice, ...], wanted: Any, word: str) -> int:
     found = definition.closest(choices, wanted)
     if found is None:
-        asked = f"define_{definition.kind}({definition.name!r})"
-        raise SpaceError(asked, f"{word}={wanted!r} is not a legal choice", legal(choices))
+        raise SpaceError(
+            definition.asked, f"{word}={wanted!r} is not a legal choice", legal(choices)
+        )
     return found
 
 
@@ -199,9 +201,10 @@ def _quick(
     if quick is None:
         return None
     if isinstance(quick, str) or not isinstance(quick, Sequence) or not quick:
-        asked = f"define_{definition.kind}({definition.name!r})"
         raise SpaceError(
-            asked, f"quick={quick!r} is not a list of choices", "e.g. quick=[the default, another]"
+            definition.asked,
+            f"quick={quick!r} is not a list of choices",
+            "e.g. quick=[the default, another]",
         )
     return tuple(sorted({_closest(definition, choices, wanted, "quick") for wanted in quick}))
 

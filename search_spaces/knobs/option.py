@@ -75,9 +75,7 @@ class OptionDefinition(Definition):
             return ranks.reshape(-1, 1).astype(np.float32)
         if _tuples(choices):
             return np.hstack([self.coordinates(column) for column in _columns(choices)])
-        once = list({tagged(c): None for c in choices})
-        same = [[tagged(a) == b for b in once] for a in choices]
-        return np.asarray(same, dtype=np.float32) / 2
+        return self.features(choices)[1] / 2
 
     def features(self, choices: tuple[Choice, ...]) -> tuple[list[str], np.ndarray]:
         if _numeric(choices):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from math import log2, prod
+from dataclasses import dataclass, field
+from math import isqrt, log2, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ class SplitDefinition(Definition):
     policy: str
     num_outputs: int
     max_factor: int | None
-    filter: Filter | None
+    filter: Filter | None = field(compare=False)
     no_tail: bool
     candidate: tuple[tuple[int, ...], ...]
 
@@ -133,17 +133,7 @@ class SplitDefinition(Definition):
         return entries
 
     def same_as(self, other: Any) -> bool:
-        return (
-            isinstance(other, SplitDefinition)
-            and self._without_filter() == other._without_filter()
-            and _same_filter(self.filter, other.filter)
-        )
-
-    def _without_filter(self) -> tuple:
-        return (
-            self.name, self.extent, self.policy, self.num_outputs, self.max_factor, self.no_tail,
-            self.candidate,
-        )  # fmt: skip
+        return self == other and _same_filter(self.filter, other.filter)
 
     def preferred(self, choices: tuple[Choice, ...]) -> int:
         inner = [_MIDDLE] * max(self.num_outputs - 2, 0) + [_INNERMOST]
@@ -199,15 +189,8 @@ class SplitDefinition(Definition):
 
 def divisors(n: int) -> list[int]:
     """The divisors of ``n >= 1`` in rising order."""
-    small, large = [], []
-    d = 1
-    while d * d <= n:
-        if n % d == 0:
-            small.append(d)
-            if d * d != n:
-                large.append(n // d)
-        d += 1
-    return small + large[::-1]
+    small = [d for d in range(1, isqrt(n) + 1) if n % d == 0]
+    return sorted({*small, *(n // d for d in small)})
 
 
 def _products(options: list[int], length: int, room: int, exact: bool) -> Iterator[tuple[int, ...]]:

@@ -108,8 +108,6 @@ class Steps:
         self._used = rows.stop
 
     def _others(self, position: int) -> np.ndarray:
-        if self._count <= _LOOKED_AT:
-            return np.delete(np.arange(self._count), position)
         drawn = np.random.default_rng(position).integers(0, self._count, _LOOKED_AT - 2 * NEAREST)
         beside = np.arange(position - NEAREST, position + NEAREST + 1)
         found = np.unique(np.concatenate([drawn, beside]))

@@ -16,7 +16,7 @@ from whet.search_spaces.knobs.knob import Knob
 from whet.search_spaces.knobs.plain import Choice, plain_text
 from whet.search_spaces.space import encoding, features, indexing, moves
 from whet.search_spaces.space.constraints import KnobConstraint, constraint_of
-from whet.search_spaces.space.define import DefineKnobs
+from whet.search_spaces.space.define import DefineKnobs, not_defined
 from whet.search_spaces.space.table import table
 from whet.search_spaces.space.valid_points import ValidPoints
 from whet.search_spaces.values import Config
@@ -59,7 +59,6 @@ class ConfigSpace(DefineKnobs):
         self.version = version
         self.knobs: dict[str, Knob] = {}
         self.constraints: list[KnobConstraint] = []
-        self.flop = 0
         self.errors: list[str] = []
         self._graph = ""
         self._by_source = False
@@ -73,7 +72,7 @@ class ConfigSpace(DefineKnobs):
     def _define(
         self, definition: Definition, default: Any, quick: Sequence[Any] | None
     ) -> list[VirtualAxis]:
-        asked = f"define_{definition.kind}({definition.name!r})"
+        asked = definition.asked
         self._open(asked)
         if definition.name in self.knobs:
             raise SpaceError(
@@ -99,9 +98,6 @@ class ConfigSpace(DefineKnobs):
                 asked, "the space is complete", "knobs are defined while the template runs"
             )
 
-    def _add_flop(self, flop: int) -> None:
-        self.flop += flop
-
     def seal(self, graph: str = "", by_source: bool = False) -> None:
         """Say that the template has run to its end.
 
@@ -114,9 +110,6 @@ class ConfigSpace(DefineKnobs):
         self._by_source = by_source
         self._sealed = True
         self._changed()
-
-    def _defined(self) -> Mapping[str, Knob]:
-        return self.knobs
 
     def _choose(self, choices: Mapping[str, Choice]) -> None:
         self._chosen.update(choices)
@@ -201,7 +194,9 @@ class ConfigSpace(DefineKnobs):
         """``space[name]``: the entity of that knob's default. ``space[i]``: :meth:`at`."""
         if not isinstance(key, str):
             return self.at(key)
-        knob = self._knob(key)
+        if key not in self.knobs:
+            raise not_defined(key, self.knobs)
+        knob = self.knobs[key]
         if key in self._chosen:
             return knob.entity(knob.position(self._chosen[key]))
         return knob.entity(knob.default)
@@ -325,12 +320,3 @@ class ConfigSpace(DefineKnobs):
             pairs = [[(knob.name, choice) for choice in knob.choices] for knob in knobs]
             self._pairs = pairs, tuple(knob.kind for knob in knobs)
         return self._pairs
-
-    def _knob(self, name: str) -> Knob:
-        if name not in self.knobs:
-            raise SpaceError(
-                f"cfg[{name!r}]",
-                "no such knob is defined yet",
-                f"knobs: {', '.join(self.knobs) or '(none)'}",
-            )
-        return self.knobs[name]

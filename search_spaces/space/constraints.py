@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.compiler.errors import SpaceError
+from whet.compiler.errors import SpaceError, nearest
 from whet.search_spaces.knobs.constraint_source import described, meaning_of, words
 from whet.search_spaces.knobs.plain import said
 
@@ -68,7 +67,12 @@ class PointView(dict):
         # A dict holds what was read or set beforehand, so that only a first reading comes here.
         number = self._knobs.numbers.get(name) if isinstance(name, str) else None
         if number is None:
-            raise NoSuchKnob(f"view[{name!r}]", *_no_such_knob(name, self._knobs))
+            known = self._knobs.numbers
+            raise NoSuchKnob(
+                f"view[{name!r}]",
+                "the space has no such knob",
+                f"{nearest(name, known)}knobs: {', '.join(known) or '(none)'}",
+            )
         self.read.add(number)
         position = self.point[number]
         if position is None:
@@ -243,13 +247,6 @@ def constraint_of(function: Any) -> KnobConstraint:
             "e.g. cfg.multi_filter(lambda c: c['x'].size[1] * c['y'].size[1] <= 64)",
         )
     return KnobConstraint(function)
-
-
-def _no_such_knob(name: Any, knobs: KnobList) -> tuple[str, str]:
-    """Why, and the way out: the knob that is meant."""
-    near = get_close_matches(str(name), knobs.numbers, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return "the space has no such knob", f"{hint}knobs: {', '.join(knobs.numbers) or '(none)'}"
 
 
 def _shown(entity: Any) -> str:

@@ -28,25 +28,21 @@ class DefineKnobs(ABC):
         level: the level of the space: ``"full"`` or ``"quick"``. A template sees ``"full"`` even
             when a quick space is searched: its knobs are the same.
         errors: what :meth:`raise_error` was given.
+        flop: what :meth:`add_flop` was given, summed up.
+        knobs: name -> knob, in the order of definition.
     """
 
     is_fallback: bool = False
     level: str = "full"
     errors: list[str]
+    flop: int = 0
+    knobs: Mapping[str, Knob]
 
     @abstractmethod
     def _define(
         self, definition: Definition, default: Any, quick: Sequence[Any] | None
     ) -> list[VirtualAxis]:
         """Take note of a knob; returns the axes that it makes."""
-
-    @abstractmethod
-    def _add_flop(self, flop: int) -> None:
-        """Take note of arithmetic operations."""
-
-    @abstractmethod
-    def _defined(self) -> Mapping[str, Knob]:
-        """The knobs that have been defined."""
 
     @abstractmethod
     def _choose(self, choices: Mapping[str, Choice]) -> None:
@@ -254,7 +250,7 @@ class DefineKnobs(ABC):
             raise SpaceError(f"add_flop({flop!r})", "a number is needed") from error
         if number < 0:
             raise SpaceError(f"add_flop({flop!r})", "the number must not be negative")
-        self._add_flop(number)
+        self.flop += number
 
     def axis(self, axis: Any) -> Any:
         """The axis itself; TVM's templates wrap theirs in it."""
@@ -268,3 +264,9 @@ class DefineKnobs(ABC):
 def _check_name(asked: str, name: Any) -> None:
     if not isinstance(name, str) or not name:
         raise SpaceError(f"{asked}({name!r})", "a knob's name must be a non-empty string")
+
+
+def not_defined(name: Any, knobs: Iterable[str]) -> SpaceError:
+    """The error for ``cfg[name]`` before the knob is defined."""
+    known = ", ".join(knobs) or "(none)"
+    return SpaceError(f"cfg[{name!r}]", "no such knob is defined yet", f"knobs: {known}")

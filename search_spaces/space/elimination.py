@@ -8,9 +8,9 @@ Nothing enumerates the product of all knobs; what it costs follows from how the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
 
 import numpy as np
@@ -52,17 +52,26 @@ class Elimination:
         exact = np.int64 if prod(sizes.values()) < 1 << 62 else object
         self._room = CELLS if exact is np.int64 else CELLS // 5
         self._order = self._plan()
-        left = [Factor(f.variables, f.array.astype(exact)) for f in tables]
-        self._joined: list[Factor] = []
+        ways = [Factor(f.variables, f.array.astype(exact)) for f in tables]
+        free = sizes.keys() - {v for f in tables for v in f.variables}
+        ways += [Factor((v,), np.ones(sizes[v], dtype=exact)) for v in free]
+        self._joined = list(self._eliminate(ways, np.multiply, np.add))
+        self.count = prod(int(factor.array) for factor in ways)
+
+    def _eliminate(self, left: list[Factor], join: np.ufunc, merge: np.ufunc) -> Iterator[Factor]:
+        """Eliminate all variables: the joined table of each, with the variable as its last axis.
+
+        Args:
+            left: tables, at least one for each variable; afterwards the constants that are left.
+            join: combines the tables that a variable is in.
+            merge: combines a joined table's entries along the variable.
+        """
         for variable, scope in self._order:
-            touching = [f for f in left if variable in f.variables]
-            left = [f for f in left if variable not in f.variables]
-            joint = np.ones([sizes[v] for v in scope], dtype=exact)
-            for factor in touching:
-                joint = joint * spread(factor, scope)
-            self._joined.append(Factor(scope, joint))
-            left.append(Factor(scope[:-1], joint.sum(axis=-1)))
-        self.count = prod(int(factor.array) for factor in left)
+            joint = reduce(join, (spread(f, scope) for f in left if variable in f.variables))
+            joint = np.broadcast_to(joint, [self._sizes[v] for v in scope])
+            left[:] = [f for f in left if variable not in f.variables]
+            left.append(Factor(scope[:-1], merge.reduce(joint, axis=-1)))
+            yield Factor(scope, joint)
 
     def sample(self, points: np.ndarray, rng: np.random.Generator) -> None:
         """Write solutions, drawn uniformly, into ``points`` (int64, shape (n, all variables))."""
@@ -87,7 +96,7 @@ class Elimination:
     @cached_property
     def _sums(self) -> list[Factor]:
         return [
-            Factor(f.variables, np.cumsum(f.array.astype(np.float64), axis=-1))
+            Factor(f.variables, np.cumsum(f.array.astype(np.float64, "C"), axis=-1))
             for f in self._joined
         ]
 
@@ -114,17 +123,10 @@ class Elimination:
         Args:
             costs: for each variable what its values cost, float array of shape (its size,).
         """
-        left = [Factor(f.variables, np.where(f.array, 0.0, np.inf)) for f in self._tables]
-        best: list[Factor] = []
-        for variable, scope in self._order:
-            touching = [f for f in left if variable in f.variables]
-            left = [f for f in left if variable not in f.variables]
-            total = spread(Factor((variable,), costs[variable]), scope)
-            for factor in touching:
-                total = total + spread(factor, scope)
-            total = np.broadcast_to(total, [self._sizes[v] for v in scope])
-            best.append(Factor(scope, total.argmin(axis=-1)))
-            left.append(Factor(scope[:-1], total.min(axis=-1)))
+        left = [Factor((v,), costs[v]) for v in self._sizes]
+        left += [Factor(f.variables, np.where(f.array, 0.0, np.inf)) for f in self._tables]
+        totals = self._eliminate(left, np.add, np.minimum)
+        best = [Factor(f.variables, f.array.argmin(axis=-1)) for f in totals]
         found: dict[int, int] = {}
         for factor in reversed(best):
             *given, variable = factor.variables
@@ -137,7 +139,7 @@ class Elimination:
         remaining = sorted(self._sizes)
         order = []
         while remaining:
-            joins = {v: _union(s for s in scopes if v in s) | {v} for v in remaining}
+            joins = {v: {v}.union(*(s for s in scopes if v in s)) for v in remaining}
             cells = {v: prod(self._sizes[x] for x in joins[v]) for v in remaining}
             chosen = min(remaining, key=cells.__getitem__)
             if cells[chosen] > self._room:
@@ -155,8 +157,3 @@ def spread(factor: Factor, scope: tuple[int, ...]) -> np.ndarray:
     array = factor.array.transpose([factor.variables.index(v) for v in held])
     lengths = iter(array.shape)
     return array.reshape([next(lengths) if v in factor.variables else 1 for v in scope])
-
-
-def _union(sets: Iterable[set[int]]) -> set[int]:
-    found: set[int] = set()
-    return found.union(*sets)

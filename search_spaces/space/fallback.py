@@ -34,9 +34,9 @@ def fallback_split(cfg: DefineKnobs, name: str, constraints: Sequence[int]) -> N
     """
     asked = f"fallback_split({name!r}, {list(constraints)})"
     _must_be_fallback(cfg, asked)
-    knob = cfg._defined().get(name)
+    knob = cfg.knobs.get(name)
     if knob is None or knob.kind != "split":
-        splits = ", ".join(n for n, k in cfg._defined().items() if k.kind == "split")
+        splits = ", ".join(n for n, k in cfg.knobs.items() if k.kind == "split")
         raise SpaceError(asked, f"no split is called {name!r}", f"splits: {splits or '(none)'}")
     sizes: Any = knob.choices
     if len(constraints) != len(sizes[0]):
@@ -74,13 +74,13 @@ def fallback_with_reference_log(cfg: DefineKnobs, ref_log: Iterable[Any]) -> Non
     for record in ref_log:
         config, cost = _record(record, asked)
         choices = config.as_dict()
-        common = [knob for name, knob in cfg._defined().items() if name in choices]
+        common = [knob for name, knob in cfg.knobs.items() if name in choices]
         if not common or not 0 < cost < inf:
             continue
         rank = (_unlike(cfg, choices), cost)
         if best is None or rank < best:
             best, chosen = rank, choices
-    known = cfg._defined()
+    known = cfg.knobs
     fitted = {n: known[n].choices[known[n].similar(chosen[n])] for n in known if n in chosen}
     if fitted:
         cfg._choose(fitted)
@@ -89,7 +89,7 @@ def fallback_with_reference_log(cfg: DefineKnobs, ref_log: Iterable[Any]) -> Non
 def _unlike(cfg: DefineKnobs, choices: Mapping[str, Choice]) -> float:
     """How far the extents of a record's splits are from those of this template's."""
     total = 0.0
-    for name, knob in cfg._defined().items():
+    for name, knob in cfg.knobs.items():
         if knob.kind != "split":
             continue
         ours: Any = knob.choices[0]

@@ -36,6 +36,4 @@ def features(space: ConfigSpace, configs: Iterable[Config]) -> np.ndarray:
 def features_of_points(space: ConfigSpace, points: np.ndarray) -> np.ndarray:
     """:meth:`features` of points, an int array of shape ``(n, len(self.knobs))``."""
     columns = [knob.feature_table[1][points[:, i]] for i, knob in enumerate(space.knobs.values())]
-    if not columns:
-        return np.zeros((len(points), 0), dtype=np.float32)
-    return np.concatenate(columns, axis=1)
+    return np.concatenate([np.zeros((len(points), 0), np.float32), *columns], axis=1)

@@ -218,7 +218,7 @@ def get_next_index(
     first = max(index + 1, start) if n > 0 else min(index, end) - 1
     if not start <= first < end:
         return None
-    found = next(islice(_onward(space, [], space.point2knob(first), way), abs(n) - 1, None), None)
+    found = next(islice(_onward(space, first, way), abs(n) - 1, None), None)
     if found is None or not start <= space.knob2point(found) < end:
         return None
     return space.knob2point(found)
@@ -241,32 +241,46 @@ def _indices(space: ConfigSpace, start: int, end: int) -> Iterator[int]:
     """The valid indices in ``range(start, end)``."""
     if start == end:
         return
-    for point in _onward(space, [], space.point2knob(start), 1):
+    for point in _onward(space, start, 1):
         index = space.knob2point(point)
         if index >= end:
             return
         yield index
 
 
-def _onward(
-    space: ConfigSpace, chosen: list[int], bound: Sequence[int] | None, way: int
-) -> Iterator[tuple[int, ...]]:
-    """Valid points that begin with ``chosen``, in rising (way: 1) or falling (-1) order.
+def _onward(space: ConfigSpace, index: int, way: int) -> Iterator[list[int]]:
+    """Valid points from an index on, upwards or downwards."""
+    points = _beginnings(space, [], len(space.dims), space.point2knob(index), way)
+    return filter(space.valid_points.admits, points)
+
+
+def _beginnings(
+    space: ConfigSpace,
+    first: list[int],
+    head: int,
+    bound: Sequence[int] | None = None,
+    way: int = 1,
+) -> Iterator[list[int]]:
+    """Choices of the first knobs, in order, that a valid point may begin with.
 
     Args:
-        bound: the point to begin at; None: the first or last there is.
+        space: the space.
+        first: the choices so far.
+        head: how many knobs to choose for.
+        bound: a point to begin at; None: at the first one.
+        way: 1 upwards, -1 downwards.
     """
-    depth = len(chosen)
-    if depth == len(space.dims):
-        if space.valid_points.admits(chosen):
-            yield tuple(chosen)
+    if len(first) == head:
+        yield first
         return
-    begin = 0 if way > 0 else space.dims[depth] - 1
-    begin = begin if bound is None else bound[depth]
-    for position in range(begin, space.dims[depth] if way > 0 else -1, way):
-        if _may_go_on(space, [*chosen, position]):
+    count = space.dims[len(first)]
+    begin = 0 if way > 0 else count - 1
+    begin = begin if bound is None else bound[len(first)]
+    for position in range(begin, count if way > 0 else -1, way):
+        chosen = [*first, position]
+        if _may_go_on(space, chosen):
             at_bound = bound if position == begin else None
-            yield from _onward(space, [*chosen, position], at_bound, way)
+            yield from _beginnings(space, chosen, head, at_bound, way)
 
 
 def points_in_order(space: ConfigSpace) -> Iterator[tuple[int, ...]]:
@@ -281,17 +295,6 @@ def points_in_order(space: ConfigSpace) -> Iterator[tuple[int, ...]]:
         block[:, head:] = tail
         for row in block[valid.check(block)].tolist():
             yield tuple(row)
-
-
-def _beginnings(space: ConfigSpace, first: list[int], head: int) -> Iterator[list[int]]:
-    """Positions of the first ``head`` knobs that no constraint rejects already."""
-    if first and not _may_go_on(space, first):
-        return
-    if len(first) == head:
-        yield first
-        return
-    for position in range(space.dims[len(first)]):
-        yield from _beginnings(space, [*first, position], head)
 
 
 def _may_go_on(space: ConfigSpace, first: list[int]) -> bool:

@@ -188,16 +188,15 @@ def _changes(space: ConfigSpace, point: np.ndarray) -> list[np.ndarray]:
 
 def neighbours(space: ConfigSpace, config: Config) -> list[Config]:
     """The valid configs that differ in one knob by one step, in the order of knobs."""
-    point = np.array(space.encode(config), dtype=np.int64)
-    rows = []
-    for i, knob in enumerate(space.knobs.values()):
-        for position in knob.near(int(point[i])):
-            row = point.copy()
-            row[i] = position
-            rows.append(row)
+    point = space.encode(config)
+    rows = [
+        (*point[:i], position, *point[i + 1 :])
+        for i, knob in enumerate(space.knobs.values())
+        for position in knob.near(point[i])
+    ]
     if not rows:
         return []
-    found = np.stack(rows)
+    found = np.array(rows)
     return [space.decode(row) for row in found[space.valid_points.check(found)]]
 
 
@@ -213,9 +212,7 @@ def coordinates(space: ConfigSpace, points: np.ndarray) -> np.ndarray:
     """
     table = point_table(space, points)
     columns = [knob.coordinates[table[:, i]] for i, knob in enumerate(space.knobs.values())]
-    if not columns:
-        return np.zeros((len(table), 0), dtype=np.float32)
-    return np.concatenate(columns, axis=1).astype(np.float32, copy=False)
+    return np.concatenate([np.zeros((len(table), 0), np.float32), *columns], axis=1)
 
 
 def distance(space: ConfigSpace, a: Config | Any, b: Config | Any) -> float:

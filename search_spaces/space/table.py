@@ -31,7 +31,15 @@ def table(space: ConfigSpace) -> str:
     for constraint, count in Counter(c.text for c in space.constraints).items():
         lines.append(f"  where {constraint}" + (f", {count} times" if count > 1 else ""))
     head = f"{title}: {counted(len(space.knobs), 'knob')}, {_total(space)}"
-    return "\n".join([head, *lines, *_how(space)])
+    names = list(space.knobs)
+    for component in space.valid_points.components():
+        if component.way == "walk":
+            biased = ", ".join(names[v] for v in component.variables)
+            lines.append(
+                f"  samples of {biased} are biased: valid choices are so rare that they are "
+                "reached by random walks from known ones"
+            )
+    return "\n".join([head, *lines])
 
 
 def _total(space: ConfigSpace) -> str:
@@ -44,14 +52,3 @@ def _total(space: ConfigSpace) -> str:
     elif error:
         number = f"about {space.size:.3g} (± {100 * error:.1f} %)"
     return f"{number} valid configs of {space.range_length:,}"
-
-
-def _how(space: ConfigSpace) -> list[str]:
-    """Lines about components whose points are not drawn uniformly."""
-    names = list(space.knobs)
-    walked = [c for c in space.valid_points.components() if c.way == "walk"]
-    return [
-        f"  samples of {', '.join(names[v] for v in component.variables)} are biased: valid "
-        "choices are so rare that they are reached by random walks from known ones"
-        for component in walked
-    ]

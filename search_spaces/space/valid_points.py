@@ -170,7 +170,9 @@ class Component:
         None where no way is known but trying: loose constraints and no list.
         """
         if self.way == "listed":
-            return self.nearest_of(point, self._points)
+            found = point.copy()
+            found[self._columns] = self._points[self._distances(point, self._points).argmin()]
+            return found
         if self.way != "exact":
             return None
         return self.nearest_in_tables(point)
@@ -181,12 +183,6 @@ class Component:
         found = point.copy()
         for variable, position in self._base.nearest(costs).items():
             found[variable] = position
-        return found
-
-    def nearest_of(self, point: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """``point`` with the nearest of ``rows``, positions of ``variables``, put in."""
-        found = point.copy()
-        found[self._columns] = rows[int(self._distances(point, rows).argmin())]
         return found
 
     def distances(self, point: np.ndarray, points: np.ndarray) -> np.ndarray:

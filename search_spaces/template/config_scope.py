@@ -16,7 +16,7 @@ from whet.search_spaces.knobs.option import OptionDefinition
 from whet.search_spaces.knobs.plain import Choice, tagged
 from whet.search_spaces.space.config_space import ConfigSpace
 from whet.search_spaces.space.constraints import constraint_of
-from whet.search_spaces.space.define import DefineKnobs
+from whet.search_spaces.space.define import DefineKnobs, not_defined
 from whet.search_spaces.values import Config, Workload
 
 Resolver = Callable[[Workload], Config | None]
@@ -43,6 +43,7 @@ class ConfigView(DefineKnobs):
         self.space = space
         self.is_fallback = is_fallback
         self.defined: dict[str, Knob] = {}
+        self.knobs = space.knobs if space else self.defined
         self.errors: list[str] = []
         self.constraints = 0
 
@@ -50,12 +51,11 @@ class ConfigView(DefineKnobs):
         self, definition: Definition, default: Any, quick: Sequence[Any] | None
     ) -> list[VirtualAxis]:
         name = definition.name
-        asked = f"define_{definition.kind}({name!r})"
         if name in self.defined:
             raise SpaceError(
-                asked, "a knob of this name is defined already", ", ".join(self.defined)
+                definition.asked, "a knob of this name is defined already", ", ".join(self.defined)
             )
-        knob = self._collected(definition, asked) if self.space else Knob.of(definition, default)
+        knob = self._collected(definition) if self.space else Knob.of(definition, default)
         knob.position(self.config.choice(name))
         self.defined[name] = knob
         return definition.axes()
@@ -81,9 +81,6 @@ class ConfigView(DefineKnobs):
         constraint_of(filter)
         self.constraints += 1
 
-    def _defined(self) -> Mapping[str, Knob]:
-        return self.space.knobs if self.space else self.defined
-
     def _choose(self, choices: Mapping[str, Choice]) -> None:
         chosen = {**self.config.as_dict(), **choices}
         if self.space is not None:
@@ -91,13 +88,13 @@ class ConfigView(DefineKnobs):
         else:
             self.config = replace(self.config, choices=tuple(chosen.items()))
 
-    def _collected(self, definition: Definition, asked: str) -> Knob:
+    def _collected(self, definition: Definition) -> Knob:
         """The knob of the space, once the definition is seen to agree with it."""
         assert self.space is not None
         knob = self.space.knobs.get(definition.name)
         if knob is None:
             raise SpaceError(
-                asked,
+                definition.asked,
                 "the template did not define this knob when its space was collected",
                 f"the space's knobs: {', '.join(self.space.knobs) or '(none)'}\n"
                 "a template must define the same knobs whatever the config is",
@@ -108,23 +105,16 @@ class ConfigView(DefineKnobs):
         choices = definition.choices()
         if knob.kind != definition.kind or tagged(knob.choices) != tagged(choices):
             raise SpaceError(
-                asked,
+                definition.asked,
                 f"the knob has other choices than when the space was collected: "
                 f"{len(choices)} of kind {definition.kind}, then {len(knob)} of kind {knob.kind}",
                 lambda: _difference(knob.choices, choices),
             )
         return knob
 
-    def _add_flop(self, flop: int) -> None:
-        """The space was told when it was collected."""
-
     def __getitem__(self, name: Any) -> Any:
         if name not in self.defined:
-            raise SpaceError(
-                f"cfg[{name!r}]",
-                "no such knob is defined yet",
-                f"knobs: {', '.join(self.defined) or '(none)'}",
-            )
+            raise not_defined(name, self.defined)
         knob = self.defined[name]
         return knob.entity(knob.position(self.config.choice(name)))
 

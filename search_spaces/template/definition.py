@@ -10,7 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from whet.compiler.errors import SpaceError
+from whet.compiler.errors import SpaceError, nearest
+from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.search_spaces.knobs.source import source_hash, source_text
 from whet.search_spaces.space.config_space import ConfigSpace
@@ -27,8 +28,8 @@ from whet.search_spaces.template.ref import (
     unpickle,
 )
 from whet.search_spaces.values import Config, Workload
-from whet.search_spaces.values.builtin import OF_KIND, imported
-from whet.search_spaces.values.registry import names, register, registered
+from whet.search_spaces.values.builtin import OF_KIND
+from whet.search_spaces.values.registry import list_templates, register, registered
 
 # Spaces can be large and a long run may touch many shapes.
 _SPACES_KEPT = 128
@@ -156,9 +157,7 @@ class Template:
             raise SpaceError(asked, "; ".join(view.errors), "the template says so by raise_error")
         return result
 
-    def ref(self) -> TemplateRef:
-        """How another process finds this template."""
-        return ref_of(self)
+    ref = ref_of
 
     def run(self, workload: Workload, note: str) -> tuple[Any, list[Any]]:
         """Call the function and look at what it returns.
@@ -259,11 +258,6 @@ def template(
     return decorate
 
 
-def list_templates() -> list[str]:
-    """The names of the built-in templates and of those registered in this process, sorted."""
-    return names()
-
-
 def get_template(name: str) -> Template:
     """The template of this name; built-in ones are imported when first asked for.
 
@@ -274,13 +268,10 @@ def get_template(name: str) -> Template:
     if found is not None:
         return found
     known = list_templates()
-    from difflib import get_close_matches
-
-    near = get_close_matches(str(name), known, n=1)
     raise SpaceError(
         f"template {name!r}",
-        "there is none of this name" + (f"; did you mean {near[0]!r}?" if near else ""),
-        f"templates: {', '.join(known)}\n"
+        "there is none of this name",
+        f"{nearest(name, known)}templates: {', '.join(known)}\n"
         "one of your own is known once the module that defines it is imported",
     )
 

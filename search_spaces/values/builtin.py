@@ -1,12 +1,10 @@
 """The tables of what comes with Whet and is imported on demand: templates and rules, by name.
 
-A home is ``"module:attribute"``; :func:`imported` fetches it, so that ``import whet`` stays quick.
+A home is ``"module:attribute"``; :func:`whet.compiler.homes.imported` imports it when it is
+needed, so that ``import whet`` stays quick.
 """
 
 from __future__ import annotations
-
-from importlib import import_module
-from typing import Any
 
 _ROOM = "whet.search_spaces.operators"
 _CPU = {
@@ -80,9 +78,3 @@ OF_KIND: dict[str, dict[str, str]] = {
 RULES_OF_KIND = {"cuda": "whet.search_spaces.rules.gpu.table:RULES"}
 RULES = "whet.search_spaces.rules.cpu.table:RULES"
 """Home of the rules for every other kind of target."""
-
-
-def imported(home: str) -> Any:
-    """The attribute that a home names; its module is imported."""
-    module, _, attribute = home.partition(":")
-    return getattr(import_module(module), attribute)

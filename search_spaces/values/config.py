@@ -142,10 +142,8 @@ class Config:
 
     def to_json_dict(self) -> dict:
         """The config in the form of AutoTVM's records; ``code_hash`` is the fingerprint."""
-        entity = [
-            [name, _TVM_KINDS.get(kind, "ot"), jsonable(choice)]
-            for (name, choice), kind in zip(self.choices, self.kinds or ("",) * len(self.choices))
-        ]
+        choices = self.to_json()["choices"]
+        entity = [[name, _TVM_KINDS.get(kind, "ot"), choice] for name, kind, choice in choices]
         return {"index": None, "code_hash": self.fingerprint or None, "entity": entity}
 
     @staticmethod

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import SpaceError
+from whet.compiler.homes import imported
 from whet.search_spaces.knobs.source import still_in_file
-from whet.search_spaces.values.builtin import BUILTIN, imported
+from whet.search_spaces.values.builtin import BUILTIN
 
 if TYPE_CHECKING:
     from whet.search_spaces.template import Template
@@ -39,7 +40,7 @@ def register(new: Template, *, replace: bool = False) -> None:
     _templates[new.name] = new
 
 
-def names() -> list[str]:
+def list_templates() -> list[str]:
     """The names of the built-in templates and of those registered in this process, sorted."""
     return sorted({*BUILTIN, *_templates})
 

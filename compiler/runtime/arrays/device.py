@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.errors import ArgumentError, TargetError, nearest
 from whet.compiler.runtime.gpu.driver.interface import Context, Stream, driver_of, has_driver
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 from whet.compiler.runtime.gpu.driver.streams import (
@@ -269,18 +269,14 @@ class Device:
 
     def _needed(self, method: str) -> Context | None:
         """The context of a GPU, None for the CPU; an error where the device does not exist."""
+        why = "this machine has no such device"
         try:
             context = self._context
+            if context is not None or self.exist:
+                return context
         except TargetError as error:
-            why = str(error)
-            raise TargetError(
-                f"{self}.{method}()", f"this machine has no such device: {why}", instead_of(self)
-            ) from None
-        if context is None and not self.exist:
-            raise TargetError(
-                f"{self}.{method}()", "this machine has no such device", instead_of(self)
-            )
-        return context
+            why += f": {error}"
+        raise TargetError(f"{self}.{method}()", why, instead_of(self))
 
     def __str__(self) -> str:
         return f"{self.type}({self.index})"
@@ -375,12 +371,9 @@ def device(kind: Any, index: int = 0) -> Device:
         elif colon:
             name = f"{word}:{number}"
     if name not in DEVICE_TYPES:
-        import difflib
-
-        close = difflib.get_close_matches(name, DEVICE_TYPES, 1)
         raise TargetError(
             f"device({kind!r}, {index})",
             f"there is no device kind {name!r}",
-            (f"did you mean {close[0]!r}? " if close else "") + f"kinds: {', '.join(DEVICE_TYPES)}",
+            f"{nearest(name, DEVICE_TYPES)}kinds: {', '.join(DEVICE_TYPES)}",
         )
     return Device(name, index)

@@ -70,12 +70,12 @@ class Memory:
         rank = tensor.ndim
         self.__array_interface__: dict[str, Any] = {
             "version": 3,
-            "shape": tuple(tensor.shape[d] for d in range(rank)),
+            "shape": tuple(tensor.shape[:rank]),
             "typestr": f"{'|' if kind.bytes == 1 else '<'}{letter}{kind.bytes}",
             "data": (address, read_only),
         }
         if tensor.strides:
-            steps = tuple(tensor.strides[d] * kind.bytes for d in range(rank))
+            steps = tuple(step * kind.bytes for step in tensor.strides[:rank])
             self.__array_interface__["strides"] = steps
 
 
@@ -197,7 +197,7 @@ def shared(source: Any) -> np.ndarray:
     """
     check_stored(source)
     array = _taken_by_numpy(source)
-    return _taken_from(source) if array is None else array
+    return take(capsule_of(source)) if array is None else array
 
 
 def check_stored(source: Any) -> None:
@@ -222,12 +222,17 @@ def _taken_by_numpy(source: Any) -> np.ndarray | None:
     return array if array.flags.writeable else None
 
 
-def _taken_from(source: Any) -> np.ndarray:
+def capsule_of(source: Any, **stream: int) -> Any:
+    """The capsule that an object's ``__dlpack__`` gives, of DLPack 1.0 where it can.
+
+    Args:
+        source: has the method.
+        stream: for memory of a GPU, ``stream=`` the handle of the stream that will use it.
+    """
     try:
-        capsule = source.__dlpack__(max_version=(1, 0))
+        return source.__dlpack__(max_version=(1, 0), **stream)
     except TypeError:  # from before DLPack 1.0
-        capsule = source.__dlpack__()
-    return take(capsule)
+        return source.__dlpack__(**stream)
 
 
 # What was given away and not given back yet: address of the struct -> all that it points to.

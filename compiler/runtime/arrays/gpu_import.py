@@ -20,6 +20,7 @@ from whet.compiler.runtime.arrays.device_array import DeviceArray, describe
 from whet.compiler.runtime.arrays.dlpack import (
     DL_CUDA,
     Taken,
+    capsule_of,
     check_stored,
     dtype_of,
 )
@@ -62,20 +63,13 @@ def taken_array(source: Any, device: Device | None = None) -> DeviceArray:
     where = Device("cuda", source.__dlpack_device__()[1])
     try:
         check_stored(source)
-        return _from_capsule(_capsule_of(source, current_handle(context_of(where))))
+        return _from_capsule(capsule_of(source, stream=current_handle(context_of(where))))
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, WhetError):
             raise
         raise ArgumentError(
             f"sharing the memory of a {type(source).__name__}", str(error), "copy it"
         ) from None
-
-
-def _capsule_of(source: Any, stream: int) -> Any:
-    try:
-        return source.__dlpack__(stream=stream, max_version=(1, 0))
-    except TypeError:  # from before DLPack 1.0
-        return source.__dlpack__(stream=stream)
 
 
 class _Owner:
@@ -89,8 +83,8 @@ def _from_capsule(capsule: Any) -> DeviceArray:
     tensor = taken.tensor
     name = dtype_of(tensor)
     kind, rank = SCALARS[name], tensor.ndim
-    strides = [tensor.strides[d] * kind.bytes for d in range(rank)] if tensor.strides else None
-    shape = [tensor.shape[d] for d in range(rank)]
+    strides = [step * kind.bytes for step in tensor.strides[:rank]] if tensor.strides else None
+    shape = tensor.shape[:rank]
     device = Device("cuda", tensor.device_id)
     context = context_of(device)
     _check_strides("sharing memory by DLPack", shape, strides, kind.bytes)

@@ -7,7 +7,6 @@ bytes each. An exception of the function is kept for the caller of the kernel, w
 from __future__ import annotations
 
 import ctypes
-import difflib
 import functools
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ import numpy as np
 
 from whet.compiler.abi.layout import DLTensor
 from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
-from whet.compiler.errors import ArgumentError, KernelError
+from whet.compiler.errors import ArgumentError, KernelError, nearest
 from whet.compiler.runtime.arrays.dlpack import tensor_as_numpy
 from whet.compiler.runtime.arrays.ndarray import NDArray, as_numpy
 
@@ -69,16 +68,13 @@ def register_func(name_or_f: Any, f: Any = None, override: bool = False) -> Any:
         42
         >>> remove_global_func("doc.double")
     """
+    name = name_or_f
     if callable(name_or_f):
-        return _register(getattr(name_or_f, "__name__", ""), name_or_f, override)
-    if not isinstance(name_or_f, str) or not name_or_f:
-        raise ArgumentError(f"register_func({name_or_f!r})", "a name is a str that is not empty")
+        name, f = getattr(name_or_f, "__name__", ""), name_or_f
+    elif not isinstance(name, str) or not name:
+        raise ArgumentError(f"register_func({name!r})", "a name is a str that is not empty")
     if f is None:
-        return lambda function: _register(name_or_f, function, override)
-    return _register(name_or_f, f, override)
-
-
-def _register(name: str, f: Any, override: bool) -> Any:
+        return lambda function: register_func(name, function, override)
     if not callable(f):
         raise ArgumentError(f"register_func({name!r}, {f!r})", "it cannot be called")
     if name in _registered and not override:
@@ -111,11 +107,10 @@ def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None
     """
     found = _registered.get(name)
     if found is None and not allow_missing:
-        close = difflib.get_close_matches(str(name), list(_registered), 1)
         raise ArgumentError(
             f"get_global_func({name!r})",
             "cannot find a packed function of this name",
-            (f"did you mean {close[0]!r}? " if close else "") + "whet.register_func registers one",
+            nearest(name, _registered) + "whet.register_func registers one",
         )
     return found
 

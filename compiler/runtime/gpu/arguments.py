@@ -97,7 +97,9 @@ def _array(sig: KernelSignature, i: int, p: BufferParam, arg: object) -> DeviceA
             return taken_array(arg)
         except (ArgumentError, TargetError) as error:
             raise wrong(sig, i, f"its memory cannot be shared: {error}", arg) from None
-    if isinstance(arg, NDArray | np.ndarray) or _on_cpu(arg):
+    if isinstance(arg, NDArray | np.ndarray) or (
+        hasattr(arg, "__dlpack_device__") and not isinstance(arg, np.generic)
+    ):
         shown = arg.numpy() if isinstance(arg, NDArray) else arg
         why = (
             f"{p.name} is in the CPU's memory, and the function runs on a GPU: copy it there by "
@@ -107,10 +109,6 @@ def _array(sig: KernelSignature, i: int, p: BufferParam, arg: object) -> DeviceA
         raise wrong(sig, i, why, shown)
     why = f"a {type(arg).__name__} is not an array: expect arg[{i}] to be a pointer to one"
     raise wrong(sig, i, why, arg)
-
-
-def _on_cpu(arg: Any) -> bool:
-    return hasattr(arg, "__dlpack_device__") and not isinstance(arg, np.generic)
 
 
 def _check_alignment(sig: KernelSignature, i: int, array: DeviceArray) -> None:

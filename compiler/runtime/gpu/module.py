@@ -67,24 +67,17 @@ class CudaModule(Module):
             ArtifactError: the device does not take the code.
             KernelError: a launch is beyond the device's limits.
         """
-        loaded = self._load(context)
-
-        def kernel(name: str) -> Kernel:
-            return loaded[name]
-
-        return ReadyPlan(function.plan, function.signature, self._kernels, kernel, context, values)
+        load = self._load(context).__getitem__
+        return ReadyPlan(function.plan, function.signature, self._kernels, load, context, values)
 
     def _load(self, context: Context) -> dict[str, Kernel]:
         with self._lock:
             found = self._loaded.get(context)
             if found is None:
-                found = self._kernels_on(context) if self._kernels else {}
+                image = context.load(self._image(context)) if self._kernels else None
+                found = {name: image.kernel(name) for name in self._kernels} if image else {}
                 self._loaded[context] = found
             return found
-
-    def _kernels_on(self, context: Context) -> dict[str, Kernel]:
-        image = context.load(self._image(context))
-        return {name: image.kernel(name) for name in self._kernels}
 
     def _image(self, context: Context) -> bytes:
         artifact, driver = self.artifact, context.driver

@@ -65,12 +65,22 @@ def export_library(
     with tempfile.TemporaryDirectory(prefix="whet") as made:
         folder = _made_folder(asked, workspace_dir) if workspace_dir else Path(made)
         if suffix == ".tar" and not (parts or addons or fcompile):
-            files = [write_metadata(module, folder)]
+            file = folder / METADATA
+            file.write_text(metadata(module))
+            files = [str(file)]
         else:
             files = [*write_parts(module, parts, folder), *map(str, addons or ())]
 
         def write(new: Path) -> None:
-            _make(fcompile, path.name, suffix, str(new), files, folder, kwargs)
+            if fcompile is not None:
+                fcompile(str(new), files, **kwargs)
+            elif suffix == ".tar":
+                pack(str(new), files, folder)
+            else:
+                # Programs that are linked with it look for this name, wherever it stands then.
+                options = [f"-Wl,-soname,{path.name}"] if suffix == ".so" else []
+                options += kwargs.pop("options", None) or []
+                compile_files(str(new), files, options, **kwargs)
             if not new.is_file():
                 raise ArtifactError(
                     asked,
@@ -105,26 +115,6 @@ def _copied(module: Module, suffix: str) -> Path | None:
 def _is_linked(one: Module) -> bool:
     """True where a module's machine code is in a file that it was loaded from, and not at hand."""
     return not one.artifact.object and not one.artifact.source and not one.launches_only
-
-
-def _make(
-    fcompile: Callable[..., Any] | None,
-    name: str,
-    suffix: str,
-    output: str,
-    files: Sequence[str],
-    folder: Path,
-    kwargs: dict[str, Any],
-) -> None:
-    if fcompile is not None:
-        fcompile(output, files, **kwargs)
-    elif suffix == ".tar":
-        pack(output, files, folder)
-    else:
-        # Programs that are linked with it look for this name, wherever it stands then.
-        options = [f"-Wl,-soname,{name}"] if suffix == ".so" else []
-        options += kwargs.pop("options", None) or []
-        compile_files(output, files, options, **kwargs)
 
 
 def _check_compiler(parts: Sequence[Module], asked: str, cc: str | None) -> None:
@@ -265,13 +255,6 @@ def write_parts(module: Module, parts: Sequence[Module], folder: Path) -> list[s
     header.parent.mkdir(exist_ok=True)
     shutil.copyfile(Path(include_dir()) / HEADER, header)
     return [*files, str(library)]
-
-
-def write_metadata(module: Module, folder: Path) -> str:
-    """Write what an archive holds of a module without a CPU's code; the file."""
-    file = folder / METADATA
-    file.write_text(metadata(module))
-    return str(file)
 
 
 def _pool_object(target: dict) -> bytes:

@@ -10,7 +10,6 @@ version or stripped since, is taken by its headers.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import struct
 import sys
 from collections.abc import Iterator
@@ -98,9 +97,7 @@ def _wrong_elf(data: bytes, wanted: int) -> str:
     try:
         if struct.unpack_from(f"{order}H", data, 16)[0] != wanted:
             return f"it is an ELF file, and no {what}"
-        wide = data[4] == 2
-        named = itertools.chain(_segments(data, order, wide), _sections(data, order, wide))
-        for name, begin, size in named:  # a table is checked before it is read
+        for name, begin, size in _ranges(data, order, data[4] == 2):  # a table before it is read
             if begin + size > len(data):
                 return (
                     f"it is damaged: {name} ends at byte {begin + size:,}, "
@@ -111,44 +108,31 @@ def _wrong_elf(data: bytes, wanted: int) -> str:
     return ""
 
 
-Range = tuple[str, int, int]  # what it is, its first byte in the file, how many
+Range = tuple[str, int, int]  # its name, its first byte in the file, how many
+
+# For 32 and for 64 bits: the places of a table's offset and of the size of its headers in the ELF
+# header, the layout of a header, and the places of the offset and of the size in the file there.
+_SEGMENTS = ((28, 42, "IIIIIIII", 1, 4), (32, 54, "IIQQQQQQ", 2, 5))
+_SECTIONS = ((32, 46, "IIIIIIIIII", 4, 5), (40, 58, "IIQQQQIIQQ", 4, 5))
 
 
-def _table(data: bytes, order: str, wide: bool, program: bool) -> tuple[int, int, int]:
-    """Where a table of headers begins, the size of one, and how many there are."""
-    offsets = (
-        (32, 54) if wide and program else (40, 58) if wide else (28, 42) if program else (32, 46)
-    )
-    begin = struct.unpack_from(order + ("Q" if wide else "I"), data, offsets[0])[0]
-    size, count = struct.unpack_from(f"{order}HH", data, offsets[1])
-    return begin, size, count
-
-
-def _segments(data: bytes, order: str, wide: bool) -> Iterator[Range]:
-    """The table of segments, and each segment that is mapped or read from the file."""
-    begin, size, count = _table(data, order, wide, program=True)
-    layout = struct.Struct(order + ("IIQQQQQQ" if wide else "IIIIIIII"))
-    if count and size != layout.size:
-        raise ValueError(f"its segments' headers have {size} bytes, not {layout.size}")
-    yield "the table of its segments", begin, size * count
-    for k in range(count):
-        fields = layout.unpack_from(data, begin + k * size)
-        kind, offset = fields[0], fields[2] if wide else fields[1]
-        in_file, in_memory = fields[5:7] if wide else fields[4:6]
-        if kind == _LOAD and in_memory < in_file:
-            raise ValueError(f"segment {k} is smaller in memory than in the file")
-        if kind in (_LOAD, _DYNAMIC):
-            yield f"segment {k}", offset, in_file
-
-
-def _sections(data: bytes, order: str, wide: bool) -> Iterator[Range]:
-    """The table of sections, and each section with bytes in the file; the loader needs neither."""
-    begin, size, count = _table(data, order, wide, program=False)
-    layout = struct.Struct(order + ("IIQQQQIIQQ" if wide else "IIIIIIIIII"))
-    if count and size != layout.size:
-        raise ValueError(f"its sections' headers have {size} bytes, not {layout.size}")
-    yield "the table of its sections", begin, size * count
-    for k in range(count):
-        fields = layout.unpack_from(data, begin + k * size)
-        if fields[1] != _NO_BITS:
-            yield f"section {k}", fields[4], fields[5]
+def _ranges(data: bytes, order: str, wide: bool) -> Iterator[Range]:
+    """The tables of segments and sections, and each of these with bytes in the file."""
+    for name, layouts in (("segment", _SEGMENTS), ("section", _SECTIONS)):
+        place, sizes, letters, offset, in_file = layouts[wide]
+        begin = struct.unpack_from(order + letters[2], data, place)[0]
+        size, count = struct.unpack_from(f"{order}HH", data, sizes)
+        layout = struct.Struct(order + letters)
+        if count and size != layout.size:
+            raise ValueError(f"its {name}s' headers have {size} bytes, not {layout.size}")
+        yield f"the table of its {name}s", begin, size * count
+        for k in range(count):
+            fields = layout.unpack_from(data, begin + k * size)
+            if layouts is _SECTIONS:
+                stored = fields[1] != _NO_BITS
+            else:
+                stored = fields[0] in (_LOAD, _DYNAMIC)
+                if fields[0] == _LOAD and fields[in_file + 1] < fields[in_file]:
+                    raise ValueError(f"segment {k} is smaller in memory than in the file")
+            if stored:
+                yield f"{name} {k}", fields[offset], fields[in_file]

@@ -24,16 +24,9 @@ _LEVELS = X86_LEVELS[-2::-1]
 
 # LLVM's name of a feature -> its name in /proc/cpuinfo, for those that the kernel can withhold.
 _CPUINFO_NAMES = {
-    "avx": "avx",
-    "avx2": "avx2",
-    "fma": "fma",
-    "f16c": "f16c",
-    "avx512f": "avx512f",
-    "avx512bw": "avx512bw",
-    "avx512dq": "avx512dq",
-    "avx512vl": "avx512vl",
-    "avx512cd": "avx512cd",
     "amx-tile": "amx_tile",
+    **{name: name for name in ("avx", "avx2", "fma", "f16c")},
+    **{name: name for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd")},
 }
 
 
@@ -100,7 +93,7 @@ def _reported() -> frozenset[str]:
     have = {name for name, on in llvm().get_host_cpu_features().items() if on}
     if architecture() != "x86_64":
         return frozenset(have)
-    listed = set(_cpuinfo("flags").split())
+    listed = set(cpuinfo("flags").split())
     if listed:
         have = {f for f in have if _CPUINFO_NAMES.get(f, "") in listed or f not in _CPUINFO_NAMES}
     return frozenset(have)
@@ -153,7 +146,7 @@ def num_threads() -> int:
 @functools.cache
 def cpu_model() -> str:
     """The CPU's name as it calls itself."""
-    return _cpuinfo("model name") or platform.processor() or platform.machine()
+    return cpuinfo("model name") or platform.processor() or platform.machine()
 
 
 @functools.cache
@@ -221,7 +214,8 @@ def _read(path: str | Path) -> str:
 
 
 @functools.cache
-def _cpuinfo(field: str) -> str:
+def cpuinfo(field: str) -> str:
+    """A field of the first processor in /proc/cpuinfo, ``""`` where there is none."""
     for line in _read("/proc/cpuinfo").splitlines():
         name, colon, value = line.partition(":")
         if colon and name.strip() == field:

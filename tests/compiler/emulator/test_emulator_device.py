@@ -7,7 +7,7 @@ import whet
 from whet.compiler import te
 from whet.compiler.codegen.cuda.prelude import NAMES
 from whet.compiler.emulator import EmulatorError, emulator_options
-from whet.compiler.emulator.driver import PROPERTIES, driver
+from whet.compiler.emulator.driver import PROPERTIES, EmulatorDriver
 from whet.compiler.emulator.memory import EmulatedMemory, _Piece
 from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 from whet.compiler.errors import (
@@ -26,7 +26,7 @@ extern "C" __global__ void add(WHET_GLOBAL(const float) A, WHET_GLOBAL(float) B)
 
 
 def context():
-    return driver().context(0)
+    return EmulatorDriver().context(0)
 
 
 def launch(c, *addresses, text=ADD, name="add", threads=16, shared=0):
@@ -141,7 +141,7 @@ def test_what_cannot_be_loaded_or_launched():
     with pytest.raises(KernelError, match="its arguments have 16 bytes, and 8 are given"):
         launch(c, c.alloc(4))
     with pytest.raises(TargetError, match="there is one"):
-        driver().context(1)
+        EmulatorDriver().context(1)
 
 
 def test_events_and_streams():

@@ -110,7 +110,7 @@ def test_a_library_for_another_processor_is_refused(tmp_path, monkeypatch):
     path = one.export_library(tmp_path / "k.so")
     from whet.compiler.runtime import load as library
 
-    monkeypatch.setattr(library, "_cpuinfo_flags", lambda: frozenset({"fpu", "avx2"}))
+    monkeypatch.setattr(library.host, "cpuinfo", lambda field: "fpu avx2")
     monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")
     with pytest.raises(ArtifactError, match="this CPU lacks what it was made for: amx-tile"):
         load_module(path)

@@ -8,7 +8,6 @@ current before is current afterwards.
 
 from __future__ import annotations
 
-import importlib
 import threading
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -16,16 +15,18 @@ from typing import Protocol
 import numpy as np
 
 from whet.compiler.errors import TargetError
+from whet.compiler.homes import imported
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties, Extents
 
 
 class Kernel(Protocol):
-    """A kernel of a loaded image."""
+    """A kernel of a loaded image.
 
-    @property
-    def name(self) -> str:
-        """Its name in the image."""
-        ...
+    Attributes:
+        name: its name in the image.
+    """
+
+    name: str
 
 
 class Image(Protocol):
@@ -97,14 +98,9 @@ class Context(Protocol):
         driver: whose it is.
     """
 
-    @property
-    def properties(self) -> DeviceProperties: ...
-
-    @property
-    def index(self) -> int: ...
-
-    @property
-    def driver(self) -> Driver: ...
+    properties: DeviceProperties
+    index: int
+    driver: Driver
 
     def alloc(self, nbytes: int) -> int:
         """The address of new memory, aligned to 256 bytes at least; its contents are undefined.
@@ -247,11 +243,8 @@ class Driver(Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def loads_cubins(self) -> bool: ...
-
-    @property
-    def shares_memory(self) -> bool: ...
+    loads_cubins: bool
+    shares_memory: bool
 
     def device_count(self) -> int:
         """How many devices there are. No context is made for the answer."""
@@ -291,10 +284,10 @@ class Driver(Protocol):
         ...
 
 
-# Type of device -> the function, in "module:function", that gives its driver or raises TargetError.
+# Type of device -> the class of its driver, as "module:class"; to make it may raise TargetError.
 DRIVERS = {
-    "cuda": "whet.compiler.runtime.gpu.driver.pycuda_driver:driver",
-    "cuda-emulator": "whet.compiler.emulator.driver:driver",
+    "cuda": "whet.compiler.runtime.gpu.driver.pycuda_driver:PycudaDriver",
+    "cuda-emulator": "whet.compiler.emulator.driver:EmulatorDriver",
 }
 _chosen: dict[str, Driver] = {}
 _missing: dict[str, TargetError] = {}  # why a type has none: to ask again costs an import
@@ -326,9 +319,8 @@ def driver_of(device_type: str) -> Driver:
         )
     if device_type in _missing:
         raise TargetError(*_missing[device_type].args)
-    module, function = DRIVERS[device_type].split(":")
     try:
-        made: Driver = getattr(importlib.import_module(module), function)()
+        made: Driver = imported(DRIVERS[device_type])()
     except TargetError as error:
         _missing[device_type] = error
         raise

@@ -72,8 +72,8 @@ class PycudaContext:
         self.drv = drv
         self.library = Libcuda(self._way_out)
         self.device = device
-        self._properties = properties
-        self._index = index
+        self.properties = properties
+        self.index = index
         self._context = device.retain_primary_context()
         self._push = self._context.push
         self._pop = drv.Context.pop
@@ -85,16 +85,6 @@ class PycudaContext:
         self._ordering = threading.Lock()
         self.usable = True
         _contexts.add(self)
-
-    @property
-    def properties(self) -> DeviceProperties:
-        """The device's."""
-        return self._properties
-
-    @property
-    def index(self) -> int:
-        """The device's number."""
-        return self._index
 
     @property
     def handle(self) -> int:
@@ -238,7 +228,7 @@ class PycudaContext:
 
     def load(self, image: bytes) -> PycudaImage:
         """Load a cubin, or PTX."""
-        arch = self._properties.arch
+        arch = self.properties.arch
         asked = f"loading {len(image)} bytes of code on {self} ({arch})"
         try:
             with self, self.library.relaxed():
@@ -247,7 +237,7 @@ class PycudaContext:
         except self.drv.Error as error:
             if isinstance(error, self.drv.MemoryError) or self._is_lost():
                 raise self.failed(asked, error) from None
-            cuda = self._properties.driver_version
+            cuda = self.properties.driver_version
             out = f"build it for -arch={arch}, by an NVRTC no newer than the driver's CUDA {cuda}"
             raise ArtifactError(asked, str(error), out) from None
 
@@ -367,7 +357,7 @@ class PycudaContext:
         return False
 
     def __str__(self) -> str:
-        return f"cuda({self._index})"
+        return f"cuda({self.index})"
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

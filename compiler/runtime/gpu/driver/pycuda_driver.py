@@ -41,15 +41,6 @@ _ATTRIBUTES = {
 _EXTENTS = {"max_block": "MAX_BLOCK_DIM", "max_grid": "MAX_GRID_DIM"}
 
 
-def driver() -> PycudaDriver:
-    """The driver of this machine's GPUs.
-
-    Raises:
-        TargetError: pycuda, NVIDIA's driver or a GPU is missing; the text says which.
-    """
-    return PycudaDriver()
-
-
 class PycudaDriver:
     """Devices through pycuda.
 
@@ -138,18 +129,16 @@ class PycudaDriver:
         device, properties = self._device(index), self.properties(index)
         with self._lock:
             if index not in self._contexts:
-                self._contexts[index] = self._new_context(device, properties, index)
+                try:
+                    made = PycudaContext(self, self._drv, device, properties, index)
+                except self._drv.Error as error:
+                    raise TargetError(
+                        f"using cuda({index}), {properties.name}",
+                        f"its context cannot be made: {error}",
+                        "nvidia-smi tells who uses the GPU, and in which compute mode it is",
+                    ) from None
+                self._contexts[index] = made
             return self._contexts[index]
-
-    def _new_context(self, device: Any, properties: DeviceProperties, index: int) -> PycudaContext:
-        try:
-            return PycudaContext(self, self._drv, device, properties, index)
-        except self._drv.Error as error:
-            raise TargetError(
-                f"using cuda({index}), {properties.name}",
-                f"its context cannot be made: {error}",
-                "nvidia-smi tells who uses the GPU, and in which compute mode it is",
-            ) from None
 
     def device_of(self, address: int) -> int:
         """The number of the GPU whose memory an address is in."""
