@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from pkgutil import resolve_name
 from typing import Any
 
 from whet.compiler.errors import CodegenError
+from whet.compiler.homes import imported
 from whet.compiler.jit.llvm import llvm, lock
 from whet.compiler.jit.undefined import undefined_symbols
 
@@ -49,7 +49,7 @@ class LoadedCode:
         if provide:
             for symbol, function in PROVIDERS.items():
                 if symbol.encode() in data:
-                    provide_symbol(symbol, resolve_name(function)())
+                    provide_symbol(symbol, imported(function)())
         with lock:
             builder = binding.JITLibraryBuilder().add_object_img(data).add_current_process()
             for symbol, address in _provided.items():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from pkgutil import resolve_name
 from typing import Any
 
 from whet.compiler.errors import ArgumentError, LowerError
+from whet.compiler.homes import imported
 from whet.compiler.passes.context import PassContext
 from whet.compiler.passes.names import ABSENT, PASS_NAMES, PassInfo
 from whet.compiler.passes.options import checked
@@ -127,7 +127,7 @@ def lowering_pass(name: str, **given: Any) -> Pass:
 
 def build_pass(step: BuildStep, target: Target | None = None) -> Pass:
     """A pass of ``build``, for a target or the current one."""
-    run = resolve_name(step.home)
+    run = imported(step.home)
 
     def transform(mod: IRModule, context: PassContext) -> IRModule:
         if step.of_kernels:
