@@ -63,30 +63,30 @@ def _ways_out(short: str) -> Mapping[str, str]:
 
 def _member_text(owner: type, name: str) -> str:
     why = _ways_out(f"te.{owner.__name__}")
-    asked = f"{owner.__name__} has no {name!r}"
+    request = f"{owner.__name__} has no {name!r}"
     if name in why:
-        return f"{asked}: {why[name]}"
-    return _alike(asked, name, [n for n in dir(owner) if not n.startswith("_")], "name")
+        return f"{request}: {why[name]}"
+    return _alike(request, name, [n for n in dir(owner) if not n.startswith("_")], "name")
 
 
 def _text(module: str, short: str, name: str, more: Mapping[str, str]) -> str:
-    asked = f"{short} has no {name!r}"
+    request = f"{short} has no {name!r}"
     why = {**more, **_ways_out(short)}
     if name in why:
-        return f"{asked}: {why[name]}"
+        return f"{request}: {why[name]}"
     home = _home(module, name)
     if home:
-        return f"{asked}: it is {home}.{name}"
-    return _alike(asked, name, _names(module), "pass" if short.endswith("transform") else "name")
+        return f"{request}: it is {home}.{name}"
+    return _alike(request, name, _names(module), "pass" if short.endswith("transform") else "name")
 
 
-def _alike(asked: str, name: str, known: Sequence[str], what: str) -> str:
+def _alike(request: str, name: str, known: Sequence[str], what: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 3, 0.7)
     if near:
-        return f"{asked}: did you mean {' or '.join(near)}?"
-    return f"{asked}: there is no such {what}; docs/checklist.toml lists TVM's names"
+        return f"{request}: did you mean {' or '.join(near)}?"
+    return f"{request}: there is no such {what}; docs/checklist.toml lists TVM's names"
 
 
 def _names(module: str) -> list[str]:

@@ -14,19 +14,19 @@ class WhetError(RuntimeError):
     """Base of every error that Whet raises on purpose.
 
     Args:
-        asked: what was asked, e.g. ``"split(C, axis=k, factor=0)"``.
+        request: the request, e.g. ``"split(C, axis=k, factor=0)"``.
         why: why it cannot be, with the numbers.
         state: the state as it stands or the way out; printed indented on lines of its own.
 
     Each part is a string or a function that makes one when the error is shown.
     """
 
-    def __init__(self, asked: Text, why: Text = "", state: Text = "") -> None:
-        super().__init__(asked, why, state)
+    def __init__(self, request: Text, why: Text = "", state: Text = "") -> None:
+        super().__init__(request, why, state)
 
     def __str__(self) -> str:
-        asked, why, state = (part() if callable(part) else part for part in self.args)
-        text = f"{asked}: {why}" if why else str(asked)
+        request, why, state = (part() if callable(part) else part for part in self.args)
+        text = f"{request}: {why}" if why else str(request)
         if state:
             text += "".join(f"\n  {line}" for line in state.splitlines())
         return text
@@ -59,8 +59,8 @@ class PrunedError(LowerError):
         reason: the word by which a search counts it, e.g. ``"registers"``.
     """
 
-    def __init__(self, asked: Text, why: Text = "", state: Text = "", reason: str = "") -> None:
-        super().__init__(asked, why, state)
+    def __init__(self, request: Text, why: Text = "", state: Text = "", reason: str = "") -> None:
+        super().__init__(request, why, state)
         self.reason = reason
 
     def __reduce__(self) -> tuple:

@@ -15,11 +15,11 @@ from whet.compiler.tir.visit.rewrite import LEAVES
 
 
 @contextmanager
-def nesting_explained(asked: str, given: Any) -> Iterator[None]:
+def nesting_explained(request: str, given: Any) -> Iterator[None]:
     """Python's RecursionError as one that says which expression is too deep.
 
     Args:
-        asked: what is being done.
+        request: what is being done.
         given: the schedule, function or module that it is done to.
 
     Raises:
@@ -28,13 +28,13 @@ def nesting_explained(asked: str, given: Any) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise _too_deep(asked, given) from None
+        raise _too_deep(request, given) from None
 
 
-def _too_deep(asked: str, given: Any) -> LowerError:
+def _too_deep(request: str, given: Any) -> LowerError:
     name, deep = max(_parts(given), key=lambda part: part[1], default=("it", 0))
     return LowerError(
-        asked,
+        request,
         f"{name} has {deep} operations one inside the other, with what is inlined into it even "
         f"more: expressions are walked by recursion, to a depth of {sys.getrecursionlimit()} calls",
         "sum many terms up with te.sum over an axis, add them pair by pair, or give parts of a few "

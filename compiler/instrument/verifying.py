@@ -37,10 +37,10 @@ class VerifyEach(PassInstrument):
         if mod is not self._checked:
             self._check(mod, f"the pass {info.name}", "it is broken afterwards")
 
-    def _check(self, mod: IRModule, asked: str, where: str) -> None:
+    def _check(self, mod: IRModule, request: str, where: str) -> None:
         for name, func in mod.functions.items():
             errors = [*ssa_errors(func), *well_formed_errors(func), *type_errors(func)]
             if errors:
                 said = f"{name}: {errors[0]}"
-                raise LowerError(asked, f"{where}: {said}" if where else said, func.script)
+                raise LowerError(request, f"{where}: {said}" if where else said, func.script)
         self._checked = mod

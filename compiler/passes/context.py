@@ -191,13 +191,13 @@ def _names(argument: str, given: Sequence[str] | None, extra: Sequence[str]) -> 
         if short in known or (absent and argument == "disabled_pass"):
             out.append(short)
             continue
-        asked = f"PassContext({argument}=[{name!r}])"
+        request = f"PassContext({argument}=[{name!r}])"
         if absent:
             why = ABSENT.get(short, "there is no Relay")
-            raise ArgumentError(asked, f"there is no such pass here: {why}")
+            raise ArgumentError(request, f"there is no such pass here: {why}")
         lowering = dict.fromkeys(step.name for step in PASSES)
         hint = f"{nearest(short, known)}passes: {', '.join(lowering)}"
-        raise ArgumentError(asked, "there is no such pass", hint)
+        raise ArgumentError(request, "there is no such pass", hint)
     return tuple(out)
 
 

@@ -48,14 +48,16 @@ def lower_intrin(mod: IRModule, target: Target) -> IRModule:
 
 
 def _applied(rule: Any, n: Call) -> PrimExpr | None:
-    asked = f"lower tir.{n.op} by {getattr(rule, '__name__', 'its rule')}"
+    request = f"lower tir.{n.op} by {getattr(rule, '__name__', 'its rule')}"
     try:
         out = rule(n)
     except WhetError:
         raise
     except Exception as error:
-        raise LowerError(asked, f"it raised {type(error).__name__}: {error}") from error
+        raise LowerError(request, f"it raised {type(error).__name__}: {error}") from error
     if out is not None and (not isinstance(out, PrimExpr) or out.dtype != n.dtype):
         found = out.dtype if isinstance(out, PrimExpr) else f"a {type(out).__name__}"
-        raise LowerError(asked, f"it gave {found} for a {n.dtype}", "return an expression, or None")
+        raise LowerError(
+            request, f"it gave {found} for a {n.dtype}", "return an expression, or None"
+        )
     return out

@@ -81,30 +81,32 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
         )
     out: dict[str, Any] = {}
     for key, value in config.items():
-        asked = f"PassContext(config={{{key!r}: ...}})"
+        request = f"PassContext(config={{{key!r}: ...}})"
         # a switch that is off asks for nothing
         if key not in _OFF or not isinstance(value, int) or value:
-            out[key] = _value(key, value, _find(asked, key, OPTIONS, NO_MEANING))
+            out[key] = _value(key, value, _find(request, key, OPTIONS, NO_MEANING))
     return out
 
 
-def _find(asked: str, key: str, options: Mapping[str, Option], absent: Mapping[str, str]) -> Option:
+def _find(
+    request: str, key: str, options: Mapping[str, Option], absent: Mapping[str, str]
+) -> Option:
     if key in options:
         return options[key]
     if key in absent:
-        raise ArgumentError(asked, f"the key has no meaning here: {absent[key]}", "leave it out")
+        raise ArgumentError(request, f"the key has no meaning here: {absent[key]}", "leave it out")
     hint = f"{nearest(key, options)}keys: {', '.join(options)}"
-    raise ArgumentError(asked, "unknown key", hint)
+    raise ArgumentError(request, "unknown key", hint)
 
 
 def _value(key: str, value: Any, option: Option) -> Any:
-    asked = f"PassContext(config={{{key!r}: {value!r}}})"
+    request = f"PassContext(config={{{key!r}: {value!r}}})"
     if key == "tir.add_lower_pass":
-        return _lower_passes(asked, value)
+        return _lower_passes(request, value)
     if option.kind is dict:
         if not isinstance(value, Mapping):
             raise ArgumentError(
-                asked,
+                request,
                 f"the value is a {type(value).__name__}, not a dictionary",
                 "its keys: " + ", ".join(option.fields),
             )
@@ -118,31 +120,31 @@ def _value(key: str, value: Any, option: Option) -> Any:
     exact = isinstance(value, option.kind) and isinstance(value, bool) == (option.kind is bool)
     if not exact and not (option.kind is bool and value in (0, 1) and isinstance(value, int)):
         raise ArgumentError(
-            asked,
+            request,
             f"the value is a {type(value).__name__}, not a {option.kind.__name__}",
             f"{key}: {option.meaning}; by default {option.default}",
         )
     if option.only is not None and value != option.only:
-        raise ArgumentError(asked, f"only {option.only} is possible", option.meaning)
+        raise ArgumentError(request, f"only {option.only} is possible", option.meaning)
     if option.least is not None and value < option.least:
-        raise ArgumentError(asked, f"it is less than {option.least}", option.meaning)
+        raise ArgumentError(request, f"it is less than {option.least}", option.meaning)
     return option.kind(value)
 
 
-def _lower_passes(asked: str, value: Any) -> list[tuple[int, Any]]:
+def _lower_passes(request: str, value: Any) -> list[tuple[int, Any]]:
     out = []
     for entry in value if isinstance(value, (list, tuple)) else [value]:
         pair = tuple(entry) if isinstance(entry, (list, tuple)) else ()
         if len(pair) != 2 or isinstance(pair[0], bool) or not isinstance(pair[0], int):
             raise ArgumentError(
-                asked, f"{entry!r} is not a pair (phase, pass)", "[(1, my_pass)], phases 0 to 3"
+                request, f"{entry!r} is not a pair (phase, pass)", "[(1, my_pass)], phases 0 to 3"
             )
         phase, what = pair
         if phase < 0:
-            raise ArgumentError(asked, f"there is no phase {phase}", "phases are 0 to 3")
+            raise ArgumentError(request, f"there is no phase {phase}", "phases are 0 to 3")
         if not isinstance(getattr(what, "info", None), PassInfo):
             raise ArgumentError(
-                asked,
+                request,
                 f"a {type(what).__name__} is no pass",
                 "decorate it with tir.transform.prim_func_pass or transform.module_pass",
             )

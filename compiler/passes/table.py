@@ -79,8 +79,8 @@ class BuildStep(NamedTuple):
 
 def _unrolls(has: Features, config: PassConfig) -> bool:
     given = config["tir.UnrollLoop"]
-    asked = given["auto_max_step"] or given["auto_max_extent"] or given["explicit_unroll"]
-    return bool(asked) or any(key.startswith("pragma_") and "unroll" in key for key in has.keys)
+    request = given["auto_max_step"] or given["auto_max_extent"] or given["explicit_unroll"]
+    return bool(request) or any(key.startswith("pragma_") and "unroll" in key for key in has.keys)
 
 
 PASSES: tuple[Step, ...] = (

@@ -139,39 +139,39 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
             of Whet's, or was made for another processor.
         ArgumentError: the format is not known, or the path is none.
     """
-    asked = f"load_module({str(path) if isinstance(path, os.PathLike) else path!r})"
-    file = path_of(asked, path)
+    request = f"load_module({str(path) if isinstance(path, os.PathLike) else path!r})"
+    file = path_of(request, path)
     if not isinstance(fmt, str):
-        raise ArgumentError(asked, f"fmt is a str, not {fmt!r}", "formats: so, o, tar")
+        raise ArgumentError(request, f"fmt is a str, not {fmt!r}", "formats: so, o, tar")
     if not file.is_file():
         why = "it is a folder" if file.is_dir() else "there is no such file"
-        raise MissingFile(asked, why)
+        raise MissingFile(request, why)
     kind = (fmt or file.suffix).lstrip(".")
     if kind not in ("so", "o", "tar"):
-        raise ArgumentError(asked, f"{kind!r} is no format of a library", "formats: so, o, tar")
-    check_whole(asked, file, kind)
+        raise ArgumentError(request, f"{kind!r} is no format of a library", "formats: so, o, tar")
+    check_whole(request, file, kind)
     settings.num_threads()  # the library itself cannot say that the setting is wrong
-    module = _module_of(asked, file, kind)
+    module = _module_of(request, file, kind)
     module.origin = Origin.of(file, f".{kind}", module)
     return module
 
 
-def _module_of(asked: str, file: Path, kind: str) -> Module:
+def _module_of(request: str, file: Path, kind: str) -> Module:
     if kind == "so" and not _replaced(file.resolve()):
-        return _loaded(asked, str(file.resolve()))
+        return _loaded(request, str(file.resolve()))
     with tempfile.TemporaryDirectory(prefix="whet") as folder:
         library = str(Path(folder) / "library.so")
         if kind == "so":
             shutil.copyfile(file, library)
         else:
-            parts = [str(file)] if kind == "o" else _unpacked(asked, file, Path(folder))
+            parts = [str(file)] if kind == "o" else _unpacked(request, file, Path(folder))
             if [Path(part).name for part in parts] == [METADATA]:
-                return _module(asked, _parsed(asked, Path(parts[0]).read_bytes()), None)
+                return _module(request, _parsed(request, Path(parts[0]).read_bytes()), None)
             try:
                 compile_files(library, parts)
             except ArtifactError as error:
-                raise ArtifactError(asked, f"its parts cannot be linked: {error}") from None
-        return _loaded(asked, library)  # once it is mapped, its file may go
+                raise ArtifactError(request, f"its parts cannot be linked: {error}") from None
+        return _loaded(request, library)  # once it is mapped, its file may go
 
 
 # path -> inode and time of what was loaded from there
@@ -185,7 +185,7 @@ def _replaced(file: Path) -> bool:
     return _seen.setdefault(file, identity) != identity
 
 
-def _unpacked(asked: str, file: Path, folder: Path) -> list[str]:
+def _unpacked(request: str, file: Path, folder: Path) -> list[str]:
     parts: list[str] = []
     try:
         with tarfile.open(file) as archive:
@@ -202,13 +202,13 @@ def _unpacked(asked: str, file: Path, folder: Path) -> list[str]:
                     parts.append(str(part))
     except Exception as error:  # each kind of compression has its own
         why = str(error).partition(":\n")[0]  # then what each kind of compression says
-        raise ArtifactError(asked, f"it is no archive of a library: {why}", _WAY_OUT) from None
+        raise ArtifactError(request, f"it is no archive of a library: {why}", _WAY_OUT) from None
     if not parts:
-        raise ArtifactError(asked, "the archive holds no object", _WAY_OUT)
+        raise ArtifactError(request, "the archive holds no object", _WAY_OUT)
     return parts
 
 
-def _loaded(asked: str, path: str) -> Module:
+def _loaded(request: str, path: str) -> Module:
     from whet.compiler.runtime.call.packed import caller_address
 
     code = LibraryCode(path)
@@ -216,37 +216,39 @@ def _loaded(asked: str, path: str) -> Module:
         text = ctypes.string_at(code.address_of("whet_metadata"))
     except ArtifactError:
         text = b""
-    module = _module(asked, _parsed(asked, text), code)
+    module = _module(request, _parsed(request, text), code)
     # its kernels call the packed functions of this process
     setter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address_of("whet_set_packed_caller"))
     setter(caller_address())
     return module
 
 
-def _parsed(asked: str, text: bytes) -> dict[str, Any]:
+def _parsed(request: str, text: bytes) -> dict[str, Any]:
     """The metadata of a file."""
     try:
         data = json.loads(text)
         known = data["whet"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ArtifactError(asked, "it holds no kernels of Whet", _WAY_OUT) from None
+        raise ArtifactError(request, "it holds no kernels of Whet", _WAY_OUT) from None
     if known not in READ:
-        raise ArtifactError(asked, f"it is of format {known}, known is {FORMAT}", "export it again")
+        raise ArtifactError(
+            request, f"it is of format {known}, known is {FORMAT}", "export it again"
+        )
     return data
 
 
-def _module(asked: str, data: dict[str, Any], code: LibraryCode | None, depth: int = 0) -> Module:
+def _module(request: str, data: dict[str, Any], code: LibraryCode | None, depth: int = 0) -> Module:
     """One of a library's modules, with those that it imports."""
     try:
-        return _described(asked, data, code, depth)
+        return _described(request, data, code, depth)
     except ArtifactError:
         raise
     except Exception as error:  # what is not as it was written may be anything
         why = f"what it tells of itself is damaged: {type(error).__name__}: {error}"
-        raise ArtifactError(asked, why[:400], "export it again") from None
+        raise ArtifactError(request, why[:400], "export it again") from None
 
 
-def _described(asked: str, data: dict[str, Any], code: LibraryCode | None, depth: int) -> Module:
+def _described(request: str, data: dict[str, Any], code: LibraryCode | None, depth: int) -> Module:
     if depth > _MOST_IMPORTS:
         raise ValueError(f"its modules import each other more than {_MOST_IMPORTS} deep")
     if not isinstance(data["target"], dict):
@@ -255,10 +257,10 @@ def _described(asked: str, data: dict[str, Any], code: LibraryCode | None, depth
     others = [_signature(other) for other in data["others"]]
     if linked and code is None:
         raise ValueError("it has code of a CPU, and holds none")
-    imports = [_module(asked, part, code, depth + 1) for part in parts]
+    imports = [_module(request, part, code, depth + 1) for part in parts]
     module: Module
     if linked:
-        _check_processor(asked, data["target"])
+        _check_processor(request, data["target"])
         module = Module(artifact, code)
     elif artifact.plans:
         module = Module.from_artifact(artifact)
@@ -314,7 +316,7 @@ def _artifact(data: dict[str, Any]) -> Artifact:
     return with_code(Artifact(b"", signatures, data["target"], source, plans, kernels), data)
 
 
-def _check_processor(asked: str, target: dict[str, Any]) -> None:
+def _check_processor(request: str, target: dict[str, Any]) -> None:
     """Refuse code that would end in an illegal instruction, as far as the system tells."""
     have = host.cpuinfo("flags").split()
     if platform.machine().lower() not in ("x86_64", "amd64") or not have:
@@ -326,7 +328,7 @@ def _check_processor(asked: str, target: dict[str, Any]) -> None:
     missing = sorted(f for f, listed in names.items() if listed not in have)
     if missing:
         raise ArtifactError(
-            asked,
+            request,
             f"this CPU lacks what it was made for: {', '.join(missing)}",
             "export it for a target that both machines have",
         )

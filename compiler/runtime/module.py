@@ -274,8 +274,8 @@ class Module(Vectorcall):
             export_library(self, path, fmt=kind)
             return
         more = [m.artifact for m in self._all()]
-        asked, holder = f"save({str(path)!r})", self._holder(kind).artifact
-        data = source.bytes_of(asked, holder, kind, more, self._why_no_text())
+        request, holder = f"save({str(path)!r})", self._holder(kind).artifact
+        data = source.bytes_of(request, holder, kind, more, self._why_no_text())
         source.write(path, data)
 
     def export_library(

@@ -109,11 +109,11 @@ def check_counts(least: int = 1, **counts: object) -> None:
         ArgumentError: one of ``counts`` is no whole number, or below ``least``.
     """
     for name, value in counts.items():
-        asked = f"time_evaluator({name}={value!r})"
+        request = f"time_evaluator({name}={value!r})"
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise ArgumentError(asked, "it must be a whole number")
+            raise ArgumentError(request, "it must be a whole number")
         if value < least:
-            raise ArgumentError(asked, f"it must be at least {least}")
+            raise ArgumentError(request, f"it must be at least {least}")
 
 
 def check_times(**times: object) -> None:
@@ -123,11 +123,11 @@ def check_times(**times: object) -> None:
         ArgumentError: one of ``times`` is no number, negative or not finite.
     """
     for name, value in times.items():
-        asked = f"time_evaluator({name}={value!r})"
+        request = f"time_evaluator({name}={value!r})"
         if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-            raise ArgumentError(asked, "it must be a number of milliseconds")
+            raise ArgumentError(request, "it must be a number of milliseconds")
         if not 0 <= value < math.inf:
-            raise ArgumentError(asked, "it must be finite and 0 or more")
+            raise ArgumentError(request, "it must be finite and 0 or more")
 
 
 def measure(

@@ -171,7 +171,7 @@ def kinds_text() -> str:
     return f"kinds: {', '.join(sorted(KINDS))}"
 
 
-def find_kind(asked: str, name: object) -> TargetKind:
+def find_kind(request: str, name: object) -> TargetKind:
     """The row of a kind.
 
     Raises:
@@ -181,8 +181,8 @@ def find_kind(asked: str, name: object) -> TargetKind:
         return KINDS[name]
     if isinstance(name, str) and name in OTHER_KINDS:
         raise TargetError(
-            asked, f"there is no target kind {name!r}", f"{OTHER_KINDS[name]}\n{kinds_text()}"
+            request, f"there is no target kind {name!r}", f"{OTHER_KINDS[name]}\n{kinds_text()}"
         )
     raise TargetError(
-        asked, f"there is no target kind {name!r}", nearest(name, KINDS, 0.5) + kinds_text()
+        request, f"there is no target kind {name!r}", nearest(name, KINDS, 0.5) + kinds_text()
     )

@@ -119,13 +119,13 @@ def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -
     Raises:
         TargetError: the name is none, the tag exists already, or the config is no target.
     """
-    asked = f"register_tag({name!r})"
+    request = f"register_tag({name!r})"
     if not isinstance(name, str) or not name:
-        raise TargetError(asked, "a tag is a name", 'e.g. "lab/board-7"')
+        raise TargetError(request, "a tag is a name", 'e.g. "lab/board-7"')
     if not override and find_tag(name) is not None:
-        raise TargetError(asked, "the tag exists already", "give override=True to replace it")
+        raise TargetError(request, "the tag exists already", "give override=True to replace it")
     if not isinstance(config, Mapping):
-        raise TargetError(asked, f"a config is a dict, not {config!r}")
+        raise TargetError(request, f"a config is a dict, not {config!r}")
     Target(config)  # refuses what is no target before it has a name
     add_tag(name, config)
     return Target(name)

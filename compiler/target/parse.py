@@ -51,12 +51,12 @@ def option_name(raw: str) -> str:
 
 
 def _from_mapping(spec: Mapping[str, Any]) -> Parsed:
-    asked = f"Target({dict(spec)!r})"
+    request = f"Target({dict(spec)!r})"
     if "kind" not in spec:
-        raise TargetError(asked, 'the key "kind" is missing', kinds_text())
+        raise TargetError(request, 'the key "kind" is missing', kinds_text())
     pairs = [(k, v) for k, v in spec.items() if k not in ("kind", "host", "tag")]
-    kind = find_kind(asked, spec["kind"])
-    return kind.name, _checked(asked, kind, _own_keys(kind, spec, pairs)), spec.get("host")
+    kind = find_kind(request, spec["kind"])
+    return kind.name, _checked(request, kind, _own_keys(kind, spec, pairs)), spec.get("host")
 
 
 def _own_keys(
@@ -73,38 +73,38 @@ def _own_keys(
 
 
 def _from_text(text: str) -> Parsed:
-    asked = f"Target({text!r})"
+    request = f"Target({text!r})"
     if text.lstrip().startswith("{"):
         try:
             data = json.loads(text)
         except ValueError as error:
-            raise TargetError(asked, f"this is not JSON: {error}") from None
+            raise TargetError(request, f"this is not JSON: {error}") from None
         return _from_mapping(data)
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise TargetError(asked, f"the text cannot be split into words: {error}") from None
+        raise TargetError(request, f"the text cannot be split into words: {error}") from None
     if not words:
-        raise TargetError(asked, "the text is empty", kinds_text())
+        raise TargetError(request, "the text is empty", kinds_text())
     if "/" in words[0]:
-        raise no_such_tag(asked, words[0])
-    kind = find_kind(asked, words[0])
-    pairs = _pairs(asked, kind, words[1:])
+        raise no_such_tag(request, words[0])
+    kind = find_kind(request, words[0])
+    pairs = _pairs(request, kind, words[1:])
     hosts = [v for k, v in pairs if k == "host"]
     if len(hosts) > 1:
-        raise TargetError(asked, "option 'host' is given twice")
-    attrs = _checked(asked, kind, [p for p in pairs if p[0] != "host"])
+        raise TargetError(request, "option 'host' is given twice")
+    attrs = _checked(request, kind, [p for p in pairs if p[0] != "host"])
     return kind.name, attrs, hosts[0] if hosts else None
 
 
-def _pairs(asked: str, kind: TargetKind, words: list[str]) -> list[tuple[str, Any]]:
+def _pairs(request: str, kind: TargetKind, words: list[str]) -> list[tuple[str, Any]]:
     """``-name=value``, ``--name value`` and, for a bool, the bare ``-name``."""
     pairs: list[tuple[str, Any]] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if not word.startswith("-"):
-            raise TargetError(asked, f"{word!r} is not an option", "options read -name=value")
+            raise TargetError(request, f"{word!r} is not an option", "options read -name=value")
         name, equals, value = word.lstrip("-").partition("=")
         if not equals:
             flag = kind.option_type(option_name(name)) is bool
@@ -112,13 +112,13 @@ def _pairs(asked: str, kind: TargetKind, words: list[str]) -> list[tuple[str, An
                 pairs.append((name, True))
                 continue
             if not rest:
-                raise TargetError(asked, f"option {name!r} has no value", "write -name=value")
+                raise TargetError(request, f"option {name!r} has no value", "write -name=value")
             value = rest.pop(0)
         pairs.append((name, value))
     return pairs
 
 
-def _checked(asked: str, kind: TargetKind, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _checked(request: str, kind: TargetKind, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     attrs: dict[str, Any] = {}
     for raw, value in pairs:
         name = option_name(str(raw))
@@ -126,69 +126,69 @@ def _checked(asked: str, kind: TargetKind, pairs: list[tuple[str, Any]]) -> dict
         if wanted is None:
             names = kind.option_names()
             raise TargetError(
-                asked,
+                request,
                 f"target kind {kind.name!r} has no option {raw!r}",
                 nearest(name, names, 0.5) + f"options of {kind.name}: {', '.join(names)}",
             )
         if name in attrs:
-            raise TargetError(asked, f"option {name!r} is given twice")
-        attrs[name] = _typed(asked, name, value, wanted)
+            raise TargetError(request, f"option {name!r} is given twice")
+        attrs[name] = _typed(request, name, value, wanted)
     if kind.device == "cpu":
-        _check_processor(asked, attrs)
+        _check_processor(request, attrs)
     elif kind.name == "cuda":
-        _check_architecture(asked, attrs.get("arch"))
+        _check_architecture(request, attrs.get("arch"))
     return attrs
 
 
-def _check_architecture(asked: str, arch: str | None) -> None:
+def _check_architecture(request: str, arch: str | None) -> None:
     """Refuse what is no architecture of NVIDIA's, or older than what code is made for."""
     # what is newer than the table is taken from the GPU that is here
     if arch is None or is_architecture(arch) or arch == local_arch():
         return
     raise TargetError(
-        asked,
+        request,
         f"there is no GPU of architecture {arch!r}",
         "it is sm_ and the compute capability without its dot: sm_80 is that of an A100 (8.0)\n"
         f"known: {', '.join(architectures())}; with the instructions of one alone: sm_90a, ...",
     )
 
 
-def _check_processor(asked: str, attrs: dict[str, Any]) -> None:
+def _check_processor(request: str, attrs: dict[str, Any]) -> None:
     """Refuse what LLVM would end the process for: a processor's name, an architecture."""
     arch = architecture_of(str(attrs.get("mtriple") or host.architecture()))
     if attrs.get("mtriple") and arch not in ARCHITECTURES:
         raise TargetError(
-            asked,
+            request,
             f"no code is made for the architecture of {attrs['mtriple']!r}",
             nearest(arch, ARCHITECTURES, 0.5) + f"architectures: {', '.join(ARCHITECTURES)}",
         )
     name = attrs.get("mcpu") or "native"
     if arch == "x86_64":
-        _check_sse2(asked, str(attrs.get("mattr", "")))
+        _check_sse2(request, str(attrs.get("mattr", "")))
     if name == "native" or arch != "x86_64" or name in X86_64:
         return
     raise TargetError(
-        asked,
+        request,
         f"there is no 64-bit x86 processor {name!r}",
         nearest(name, sorted(X86_64), 0.5)
         + "mcpu=native is this machine; x86-64-v3 has AVX2 and FMA",
     )
 
 
-def _check_sse2(asked: str, mattr: str) -> None:
+def _check_sse2(request: str, mattr: str) -> None:
     """Refuse x86-64 without the registers that its calls pass floats in."""
     last = {name: on for on, name in parse_mattr(mattr)}
     off = [name for name in ("sse", "sse2") if not last.get(name, True)]
     if off:
         raise TargetError(
-            asked,
+            request,
             f"without {' and '.join(off)} there is no code for floats on x86-64, and kernels have "
             "some: floats are passed in SSE registers",
             f"leave {', '.join('-' + name for name in off)} out of mattr",
         )
 
 
-def _typed(asked: str, name: str, value: Any, wanted: type[Any]) -> Any:
+def _typed(request: str, name: str, value: Any, wanted: type[Any]) -> Any:
     if wanted is str and isinstance(value, list | tuple):
         value = ",".join(map(str, value))
     if wanted is int and isinstance(value, str) and value.removeprefix("-").isdigit():
@@ -197,9 +197,9 @@ def _typed(asked: str, name: str, value: Any, wanted: type[Any]) -> Any:
         value = str(value) in _TRUE
     if type(value) is not wanted:
         raise TargetError(
-            asked, f"option {name!r} takes {wanted.__name__}, not {value!r}", f"e.g. -{name}=…"
+            request, f"option {name!r} takes {wanted.__name__}, not {value!r}", f"e.g. -{name}=…"
         )
     legal, way_out = _LEGAL.get(name, ((value,), ""))
     if value not in legal:
-        raise TargetError(asked, f"{name}={value}", way_out)
+        raise TargetError(request, f"{name}={value}", way_out)
     return value

@@ -176,11 +176,11 @@ def find_tag(name: str) -> dict[str, Any] | None:
     return dict(found) if found is not None else _table().get(name)
 
 
-def no_such_tag(asked: str, name: str) -> TargetError:
+def no_such_tag(request: str, name: str) -> TargetError:
     """The error for a text with a slash that is no tag: with those spelt alike, or its family.
 
     Args:
-        asked: what was asked.
+        request: the request.
         name: the text.
     """
     import difflib
@@ -193,7 +193,7 @@ def no_such_tag(asked: str, name: str) -> TargetError:
     else:
         way_out = f"tags: {', '.join(family)}\n" if family else ""
     return TargetError(
-        asked,
+        request,
         f"there is no tag {name!r}",
         f'{way_out}whet.target.list_tags() has all; or name the target: "cuda -arch=sm_90"',
     )

@@ -105,12 +105,14 @@ class BufferMap(dict[Any, Buffer]):
 
 
 def _no_function(params: Any, body: Any) -> ArgumentError:
-    asked = f"PrimFunc({type(params).__name__}, {type(body).__name__})"
+    request = f"PrimFunc({type(params).__name__}, {type(body).__name__})"
     if not isinstance(params, (tuple, list)):
         return ArgumentError(
-            asked, "the parameters are no list", "PrimFunc([A, B, n], body), of buffers and Vars"
+            request, "the parameters are no list", "PrimFunc([A, B, n], body), of buffers and Vars"
         )
-    return ArgumentError(asked, "the body is no statement", "tir.Evaluate(x) makes one of a value")
+    return ArgumentError(
+        request, "the body is no statement", "tir.Evaluate(x) makes one of a value"
+    )
 
 
 def _buffer_map(self: PrimFunc) -> dict[Var, Buffer]:

@@ -79,7 +79,7 @@ Operand = Tensor | PrimExpr | int | float
 Shape = tuple[PrimExpr, ...]
 
 
-def broadcast_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr], asked: str) -> Shape:
+def broadcast_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr], request: str) -> Shape:
     """The shape that two shapes are broadcast to.
 
     Raises:
@@ -87,19 +87,19 @@ def broadcast_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr], asked: str) ->
     """
     rank, one = max(len(a), len(b)), [ops.const(1)]
     pairs = zip(one * (rank - len(a)) + [*a], one * (rank - len(b)) + [*b])
-    return tuple(_broadcast_extent(x, y, asked) for x, y in pairs)
+    return tuple(_broadcast_extent(x, y, request) for x, y in pairs)
 
 
-def _broadcast_extent(x: PrimExpr, y: PrimExpr, asked: str) -> PrimExpr:
+def _broadcast_extent(x: PrimExpr, y: PrimExpr, request: str) -> PrimExpr:
     if is_one(x):
         return y
     known = isinstance(x, IntImm) and isinstance(y, IntImm)
     if is_one(y) or x is y or (known and int(x) == int(y)):
         return x
     if known:
-        raise ArgumentError(asked, f"dimensions of {x} and {y} do not go together")
+        raise ArgumentError(request, f"dimensions of {x} and {y} do not go together")
     raise ArgumentError(
-        asked, f"the dimensions {x} and {y} are not known to be equal", "use one variable"
+        request, f"the dimensions {x} and {y} are not known to be equal", "use one variable"
     )
 
 
@@ -110,9 +110,9 @@ def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
         ArgumentError: the shapes do not fit.
     """
     to = tuple(ops.convert(d) for d in shape)
-    asked = f"broadcast_to({data}, {list(shape)})"
-    if len(broadcast_shape(data.shape, to, asked)) != len(to):
-        raise ArgumentError(asked, "the result has more dimensions than were asked for")
+    request = f"broadcast_to({data}, {list(shape)})"
+    if len(broadcast_shape(data.shape, to, request)) != len(to):
+        raise ArgumentError(request, "the result has more dimensions than were asked for")
     name = f"{data.op.name}_to"
     return compute(to, lambda *i: at(data, i), name, BROADCAST)
 
@@ -270,11 +270,11 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
         ArgumentError: there is none, or their numbers of dimensions differ.
     """
     given = list(xs)
-    asked = f"elemwise_sum([{', '.join(map(str, given))}])"
+    request = f"elemwise_sum([{', '.join(map(str, given))}])"
     if not given:
-        raise ArgumentError(asked, "there is no tensor")
+        raise ArgumentError(request, "there is no tensor")
     if any(str(t.shape) != str(given[0].shape) for t in given):
-        raise ArgumentError(asked, "their shapes differ")
+        raise ArgumentError(request, "their shapes differ")
 
     def element(*i: Any) -> Any:
         elements: list[Any] = [t(*i) for t in given]

@@ -24,17 +24,19 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     Raises:
         ArgumentError: the shapes do not fit, or the indices are no integers.
     """
-    asked = f"gather({data}, {axis}, {indices})"
-    k = one_axis(axis, data.ndim, asked)
-    check_integers(indices, asked)
+    request = f"gather({data}, {axis}, {indices})"
+    k = one_axis(axis, data.ndim, request)
+    check_integers(indices, request)
     if indices.ndim != data.ndim:
-        raise ArgumentError(asked, f"{indices.ndim} dimensions of indices for {data.ndim} of data")
+        raise ArgumentError(
+            request, f"{indices.ndim} dimensions of indices for {data.ndim} of data"
+        )
     for d, (x, y) in enumerate(zip(indices.shape, data.shape)):
         if d != k and isinstance(x, IntImm) and isinstance(y, IntImm) and x.value > y.value:
-            raise ArgumentError(asked, f"dimension {d} has {x} indices for {y} elements")
+            raise ArgumentError(request, f"dimension {d} has {x} indices for {y} elements")
     if data.shape[k] == 0 and not any(d == 0 for d in indices.shape):
         raise ArgumentError(
-            asked, f"axis {k} of {data.name} has 0 elements to point at", "indices of no element"
+            request, f"axis {k} of {data.name} has 0 elements to point at", "indices of no element"
         )
 
     def element(*i: Any) -> Any:
@@ -56,19 +58,19 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
         ArgumentError: more indices than dimensions, other dimensions in common, or they are no
             integers.
     """
-    asked = f"gather_nd({a}, {indices}, batch_dims={batch_dims})"
-    check_integers(indices, asked)
+    request = f"gather_nd({a}, {indices}, batch_dims={batch_dims})"
+    check_integers(indices, request)
     if not indices.ndim or not isinstance(indices.shape[0], IntImm):
-        raise ArgumentError(asked, "the first dimension of the indices is no constant")
+        raise ArgumentError(request, "the first dimension of the indices is no constant")
     count = int(indices.shape[0].value)
     rank = indices.ndim - 1
     if not isinstance(batch_dims, int) or not 0 <= batch_dims <= min(rank, a.ndim):
-        raise ArgumentError(asked, f"{batch_dims} dimensions in common, of {rank} and {a.ndim}")
+        raise ArgumentError(request, f"{batch_dims} dimensions in common, of {rank} and {a.ndim}")
     if not 1 <= count <= a.ndim - batch_dims:
-        raise ArgumentError(asked, f"{count} indices for {a.ndim - batch_dims} dimensions")
+        raise ArgumentError(request, f"{count} indices for {a.ndim - batch_dims} dimensions")
     for d, (x, y) in enumerate(zip(indices.shape[1 : batch_dims + 1], a.shape)):
         if not x == y:
-            raise ArgumentError(asked, f"dimension {d} has {y} elements and {x} indices")
+            raise ArgumentError(request, f"dimension {d} has {y} elements and {x} indices")
 
     def element(*i: Any) -> Any:
         own = [index_at(indices, const(m), *i[:rank]) for m in range(count)]
@@ -78,10 +80,10 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     return compute(shape, element, "T_gather_nd", INJECTIVE)
 
 
-def check_integers(indices: Tensor, asked: str) -> None:
+def check_integers(indices: Tensor, request: str) -> None:
     """Refuse indices that are no integers."""
     if not indices.dtype.startswith(("int", "uint")):
-        raise ArgumentError(asked, f"the indices are {indices.dtype}, not integers", "cast them")
+        raise ArgumentError(request, f"the indices are {indices.dtype}, not integers", "cast them")
 
 
 def index_at(indices: Tensor, *place: Any) -> Any:

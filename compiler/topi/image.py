@@ -61,14 +61,14 @@ def resize2d(
         ArgumentError: anything else.
     """
     mode = coordinate_transformation_mode
-    asked = f"resize2d({data}, {size}, {layout!r}, {method!r}, {mode!r})"
-    _check(data, roi, size, layout, method, mode, rounding_method, asked)
+    request = f"resize2d({data}, {size}, {layout!r}, {method!r}, {mode!r})"
+    _check(data, roi, size, layout, method, mode, rounding_method, request)
     y = layout.index("H")
-    sizes = [static(data.shape[y + k], asked) for k in (0, 1)]
-    wanted = [static(d, asked) for d in size]
+    sizes = [static(data.shape[y + k], request) for k in (0, 1)]
+    wanted = [static(d, request) for d in size]
     if 0 in sizes and 0 not in wanted:
         raise ArgumentError(
-            asked,
+            request,
             f"images of {sizes[0]}x{sizes[1]} have no pixel that {wanted[0]}x{wanted[1]} could be "
             "made of",
             "give images of at least one pixel; of none, only a size with a 0 can be made",
@@ -94,14 +94,16 @@ def _check(
     method: str,
     mode: str,
     rounding: str,
-    asked: str,
+    request: str,
 ) -> None:
     if roi is not None and roi != [0.0] * 4 and roi != (0.0,) * 4:
-        raise ArgumentError(asked, "regions of interest are not here", "roi=None")
+        raise ArgumentError(request, "regions of interest are not here", "roi=None")
     if data.ndim != 4 or layout not in ("NCHW", "NHWC"):
-        raise ArgumentError(asked, "images are (N, C, H, W) or (N, H, W, C)", "transpose the data")
+        raise ArgumentError(
+            request, "images are (N, C, H, W) or (N, H, W, C)", "transpose the data"
+        )
     if len(size) != 2 or any(isinstance(d, int) and d < 0 for d in size):
-        raise ArgumentError(asked, "a size is (height, width)")
+        raise ArgumentError(request, "a size is (height, width)")
     for what, given, known in (
         ("method", method, _METHODS),
         ("coordinate_transformation_mode", mode, _MODES),
@@ -109,11 +111,11 @@ def _check(
     ):
         if given not in known:
             raise ArgumentError(
-                asked, f"there is no {what} {given!r}", f"known: {', '.join(map(repr, known))}"
+                request, f"there is no {what} {given!r}", f"known: {', '.join(map(repr, known))}"
             )
     if method == "linear" and not dt.is_float(data.dtype):
         raise ArgumentError(
-            asked, f"a mean of {data.dtype} is a fraction", 'cast to "float32" before'
+            request, f"a mean of {data.dtype} is a fraction", 'cast to "float32" before'
         )
 
 

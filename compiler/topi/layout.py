@@ -30,7 +30,7 @@ class Layout:
     parts: tuple[tuple[str, int], ...]
 
     @staticmethod
-    def of(text: str, asked: str) -> Layout:
+    def of(text: str, request: str) -> Layout:
         """The layout that a text names.
 
         Raises:
@@ -42,7 +42,7 @@ class Layout:
             m = _PART.match(text, at)
             if m is None:
                 raise ArgumentError(
-                    asked, f"{text!r} is no layout at {text[at:]!r}", 'e.g. "NCHW", "NCHW8c"'
+                    request, f"{text!r} is no layout at {text[at:]!r}", 'e.g. "NCHW", "NCHW8c"'
                 )
             found.append((m[1], 0) if m[1] else (m[3].upper(), int(m[2])))
             at = m.end()
@@ -51,7 +51,7 @@ class Layout:
         for x in (*whole, *blocks):
             if whole.count(x) != 1 or blocks.count(x) > 1:
                 raise ArgumentError(
-                    asked, f"{text!r} does not have {x} once, or in one block of it", '"NCHW8c"'
+                    request, f"{text!r} does not have {x} once, or in one block of it", '"NCHW8c"'
                 )
         return Layout(tuple(found))
 
@@ -75,33 +75,33 @@ def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
     Raises:
         ArgumentError: no layouts, other dimensions, or extents that are no whole blocks.
     """
-    asked = f"layout_transform({array}, {src_layout!r}, {dst_layout!r})"
-    src, dst = Layout.of(src_layout, asked), Layout.of(dst_layout, asked)
+    request = f"layout_transform({array}, {src_layout!r}, {dst_layout!r})"
+    src, dst = Layout.of(src_layout, request), Layout.of(dst_layout, request)
     for one, other in ((src, dst), (dst, src)):
         lacking = [x for x, block in other.parts if not block and x not in one.letters]
         if lacking:
             here, there = (src_layout, dst_layout) if one is src else (dst_layout, src_layout)
             raise ArgumentError(
-                asked,
+                request,
                 f"the layout {here!r} lacks {', '.join(lacking)}, which {there!r} has",
                 "name the same dimensions in both, e.g. 'NCHW' and 'NCHW8c'",
             )
     if len(src.parts) != array.ndim:
         raise ArgumentError(
-            asked,
+            request,
             f"{src_layout!r} has {len(src.parts)} dimensions, the tensor {array.ndim}",
             "a letter, or a block, for each dimension of the tensor",
         )
     extents: dict[str, int] = dict.fromkeys(src.letters, 1)
     for (x, block), d in zip(src.parts, array.shape):
-        n = static(d, asked)
+        n = static(d, request)
         if block and n != block:
-            raise ArgumentError(asked, f"the block {block}{x.lower()} has {n} elements")
+            raise ArgumentError(request, f"the block {block}{x.lower()} has {n} elements")
         extents[x] *= n
     for x, n in extents.items():
         if n % dst.block(x):
             raise ArgumentError(
-                asked, f"{n} is no number of blocks {dst.block(x)}{x.lower()}", "pad it before"
+                request, f"{n} is no number of blocks {dst.block(x)}{x.lower()}", "pad it before"
             )
     shape = [b or extents[x] // dst.block(x) for x, b in dst.parts]
 

@@ -44,16 +44,16 @@ class _Over:
     keepdims: bool
 
     @staticmethod
-    def of(data: Tensor, axis: Axis, keepdims: bool, asked: str) -> _Over:
+    def of(data: Tensor, axis: Axis, keepdims: bool, request: str) -> _Over:
         """The axes that are meant by ``axis``, in order.
 
         Raises:
             ArgumentError: there is no such axis, or one is named twice.
         """
         given = [axis] if isinstance(axis, int) else range(data.ndim) if axis is None else axis
-        axes = sorted(one_axis(k, data.ndim, asked) for k in given)
+        axes = sorted(one_axis(k, data.ndim, request) for k in given)
         if len(set(axes)) != len(axes):
-            raise ArgumentError(asked, "an axis stands there twice")
+            raise ArgumentError(request, "an axis stands there twice")
         loops = {k: reduce_axis((0, data.shape[k]), name=f"k{k}") for k in axes}
         return _Over(data, loops, keepdims)
 
@@ -139,10 +139,10 @@ def _position(name: str) -> Callable[..., Tensor]:
     def operator(
         data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False
     ) -> Tensor:
-        asked = f"{name}({data}, axis={axis})"
+        request = f"{name}({data}, axis={axis})"
         reducer = last if select_last_index else first
-        over = _Over.of(data, axis, keepdims, asked)
-        _check_places(data, list(over.inner), asked)
+        over = _Over.of(data, axis, keepdims, request)
+        _check_places(data, list(over.inner), request)
 
         def element(*i: Any) -> Any:
             flat: Any = const(0)
@@ -169,15 +169,15 @@ def _position(name: str) -> Callable[..., Tensor]:
     return operator
 
 
-def _check_places(data: Tensor, axes: list[int], asked: str) -> None:
+def _check_places(data: Tensor, axes: list[int], request: str) -> None:
     """Refuse to look for a place where there is none; symbolic extents are taken to be some."""
     if not axes:
         dimensions = f"{data.ndim} dimension{'' if data.ndim == 1 else 's'}"
-        raise ArgumentError(asked, f"no axis is named of {dimensions}", "name one, e.g. axis=0")
+        raise ArgumentError(request, f"no axis is named of {dimensions}", "name one, e.g. axis=0")
     for a in axes:
         if is_zero(data.shape[a]):
             raise ArgumentError(
-                asked,
+                request,
                 f"axis {a} has 0 elements, and none of them is at any place",
                 "leave the call out where there is no data",
             )

@@ -52,14 +52,14 @@ def _scan(
     combine: Callable[[Any, Any], Any],
     begin: int,
 ) -> Tensor:
-    asked = f"{name}({data}, axis={axis})"
-    shape = [static(d, asked) for d in data.shape]
+    request = f"{name}({data}, axis={axis})"
+    shape = [static(d, request) for d in data.shape]
     if axis is None:
         shape = [prod(shape)]
-    k = one_axis(axis or 0, len(shape), asked)
+    k = one_axis(axis or 0, len(shape), request)
     kind = dtype or data.dtype
     if kind == "bool":
-        raise ArgumentError(asked, "one bit does not hold a sum", 'dtype="int32"')
+        raise ArgumentError(request, "one bit does not hold a sum", 'dtype="int32"')
     sizes = prod(shape[:k]), shape[k], prod(shape[k + 1 :])
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:

@@ -175,13 +175,13 @@ def scheduler(kind: str, name: str) -> Callable[..., Schedule]:
     return schedule
 
 
-def _outputs(args: Sequence[Any], asked: str) -> list[Tensor]:
+def _outputs(args: Sequence[Any], request: str) -> list[Tensor]:
     if len(args) not in (1, 2):
-        raise ArgumentError(f"{asked}({len(args)} arguments)", "give (outs) or (target, outs)")
+        raise ArgumentError(f"{request}({len(args)} arguments)", "give (outs) or (target, outs)")
     given = args[-1]
     outs = list(given) if isinstance(given, (list, tuple)) else [given]
     if not outs or not all(isinstance(t, Tensor) for t in outs):
-        raise ArgumentError(f"{asked}({given!r})", "the outputs are tensors", "[C]")
+        raise ArgumentError(f"{request}({given!r})", "the outputs are tensors", "[C]")
     return outs
 
 

@@ -19,18 +19,18 @@ from whet.compiler.tir.ops.ops import (
 )
 
 
-def one_axis(axis: Any, rank: int, asked: str) -> int:
+def one_axis(axis: Any, rank: int, request: str) -> int:
     """An axis by its number from the beginning.
 
     Raises:
         ArgumentError: there is none of this number.
     """
     if not isinstance(axis, int) or not -rank <= axis < rank:
-        raise ArgumentError(asked, f"there is no axis {axis!r} in {rank} dimensions")
+        raise ArgumentError(request, f"there is no axis {axis!r} in {rank} dimensions")
     return axis % rank
 
 
-def static(value: Any, asked: str) -> int:
+def static(value: Any, request: str) -> int:
     """A size as a Python int.
 
     Raises:
@@ -38,7 +38,7 @@ def static(value: Any, asked: str) -> int:
     """
     x = convert(value)
     if not isinstance(x, IntImm):
-        raise ArgumentError(asked, f"{x} is not a constant", "give a shape of constants")
+        raise ArgumentError(request, f"{x} is not a constant", "give a shape of constants")
     return int(x.value)
 
 

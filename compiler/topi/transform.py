@@ -37,19 +37,19 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
         ArgumentError: the numbers of elements differ.
     """
     given = [newshape] if isinstance(newshape, (int, PrimExpr)) else list(newshape)
-    asked = f"reshape({a}, {[str(d) for d in given]})"
+    request = f"reshape({a}, {[str(d) for d in given]})"
     have, shape = product(a.shape), [convert(d) for d in given]
     free = [k for k, d in enumerate(shape) if isinstance(d, IntImm) and d.value == -1]
     if len(free) > 1:
-        raise ArgumentError(asked, "only one extent can be -1")
+        raise ArgumentError(request, "only one extent can be -1")
     if free:
         rest = product([d for k, d in enumerate(shape) if k != free[0]])
         if is_zero(rest):
-            raise ArgumentError(asked, "-1 is no definite number beside an extent of 0")
+            raise ArgumentError(request, "-1 is no definite number beside an extent of 0")
         shape[free[0]] = floordiv(have, rest)
     want = product(shape)
     if isinstance(want, IntImm) and isinstance(have, IntImm) and want.value != have.value:
-        raise ArgumentError(asked, f"{have.value} elements do not fill {want.value}")
+        raise ArgumentError(request, f"{have.value} elements do not fill {want.value}")
 
     def element(*i: Any) -> Any:
         flat: Any = const(0)
@@ -78,15 +78,15 @@ def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     Raises:
         ArgumentError: an axis has another extent.
     """
-    asked = f"squeeze({a}, {axis})"
+    request = f"squeeze({a}, {axis})"
     one = [k for k, d in enumerate(a.shape) if is_one(d)]
     gone = one
     if axis is not None:
         given = [axis] if isinstance(axis, int) else list(axis)
-        gone = [one_axis(x, a.ndim, asked) for x in given]
+        gone = [one_axis(x, a.ndim, request) for x in given]
         for k in gone:
             if k not in one:
-                raise ArgumentError(asked, f"the extent of axis {k} is {a.shape[k]}, not 1")
+                raise ArgumentError(request, f"the extent of axis {k} is {a.shape[k]}, not 1")
     kept = [k for k in range(a.ndim) if k not in gone]
 
     def element(*i: Any) -> Any:
@@ -126,13 +126,13 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
         ArgumentError: they differ in their element type or in other axes, or there is none.
     """
     given = list(a_tuple)
-    asked = f"concatenate([{', '.join(map(str, given))}], axis={axis})"
-    _alike(given, asked)
-    k = one_axis(axis, given[0].ndim, asked)
+    request = f"concatenate([{', '.join(map(str, given))}], axis={axis})"
+    _alike(given, request)
+    k = one_axis(axis, given[0].ndim, request)
     for t in given[1:]:
         for d, (x, y) in enumerate(zip(given[0].shape, t.shape)):
             if d != k and isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
-                raise ArgumentError(asked, f"axis {d} has the extents {x} and {y}")
+                raise ArgumentError(request, f"axis {d} has the extents {x} and {y}")
     begins = list(accumulate((t.shape[k] for t in given), add, initial=const(0)))
 
     def element(*i: Any) -> Any:
@@ -152,20 +152,20 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
         ArgumentError: they differ in shape or element type, or there is none.
     """
     given = list(tensors)
-    asked = f"stack([{', '.join(map(str, given))}], axis={axis})"
-    _alike(given, asked)
-    place = one_axis(axis, given[0].ndim + 1, asked)
+    request = f"stack([{', '.join(map(str, given))}], axis={axis})"
+    _alike(given, request)
+    place = one_axis(axis, given[0].ndim + 1, request)
     return concatenate([expand_dims(t, place) for t in given], place)
 
 
-def _alike(given: list[Tensor], asked: str) -> None:
+def _alike(given: list[Tensor], request: str) -> None:
     """Refuse tensors of other element types or numbers of dimensions, or none at all."""
     if not given:
-        raise ArgumentError(asked, "there is no tensor")
+        raise ArgumentError(request, "there is no tensor")
     for t in given[1:]:
         if t.dtype != given[0].dtype or t.ndim != given[0].ndim:
             raise ArgumentError(
-                asked,
+                request,
                 f"{t.ndim} dimensions of {t.dtype} do not go together with "
                 f"{given[0].ndim} of {given[0].dtype}",
             )
@@ -177,18 +177,18 @@ def split(ary: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) 
     Raises:
         ArgumentError: the parts are not of one length, or the cuts are not in order.
     """
-    asked = f"split({ary}, {indices_or_sections}, axis={axis})"
-    k = one_axis(axis, ary.ndim, asked)
-    n = static(ary.shape[k], asked)
+    request = f"split({ary}, {indices_or_sections}, axis={axis})"
+    k = one_axis(axis, ary.ndim, request)
+    n = static(ary.shape[k], request)
     if isinstance(indices_or_sections, int):
         if indices_or_sections < 1 or n % indices_or_sections:
-            raise ArgumentError(asked, f"{n} is not {indices_or_sections} parts of one length")
+            raise ArgumentError(request, f"{n} is not {indices_or_sections} parts of one length")
         length = n // indices_or_sections
         cuts = list(range(0, n + 1, length)) if length else [0] * (indices_or_sections + 1)
     else:
-        cuts = [0, *(static(x, asked) for x in indices_or_sections), n]
+        cuts = [0, *(static(x, request) for x in indices_or_sections), n]
     if cuts != sorted(cuts):
-        raise ArgumentError(asked, f"the cuts {cuts[1:-1]} are not in order, up to {n}")
+        raise ArgumentError(request, f"the cuts {cuts[1:-1]} are not in order, up to {n}")
 
     def part(begin: int, end: int) -> Tensor:
         shape = with_axis(ary.shape, k, const(end - begin))
@@ -219,23 +219,25 @@ def strided_slice(
         ArgumentError: a stride or a size that cannot be, the numbers of values differ, or there is
             no such mode.
     """
-    asked = f"strided_slice({a}, {list(begin)}, {list(end)}, {strides}, slice_mode={slice_mode!r})"
-    over = [one_axis(x, a.ndim, asked) for x in axes] if axes is not None else range(len(begin))
+    request = (
+        f"strided_slice({a}, {list(begin)}, {list(end)}, {strides}, slice_mode={slice_mode!r})"
+    )
+    over = [one_axis(x, a.ndim, request) for x in axes] if axes is not None else range(len(begin))
     steps = list(strides) if strides is not None and len(strides) else [1] * len(begin)
     steps = steps * len(begin) if len(steps) == 1 else steps
     if not len(begin) == len(end) == len(steps) == len(over) or len(begin) > a.ndim:
-        raise ArgumentError(asked, "give one begin, one end and one stride for each axis")
+        raise ArgumentError(request, "give one begin, one end and one stride for each axis")
     if slice_mode not in ("end", "size"):
-        raise ArgumentError(asked, f"there is no slice_mode {slice_mode!r}", "'end' or 'size'")
+        raise ArgumentError(request, f"there is no slice_mode {slice_mode!r}", "'end' or 'size'")
     if slice_mode == "size" and (set(steps) - {1} or min(end, default=0) < -1):
         raise ArgumentError(
-            asked, "sizes are at least -1, and have strides of 1", "slice_mode='end'"
+            request, "sizes are at least -1, and have strides of 1", "slice_mode='end'"
         )
     shape, first, by = list(a.shape), [0] * a.ndim, [1] * a.ndim
     for k, x, y, step in zip(over, begin, end, steps):
         if not step:
-            raise ArgumentError(asked, "a stride is 0")
-        many = static(a.shape[k], asked)
+            raise ArgumentError(request, "a stride is 0")
+        many = static(a.shape[k], request)
         part = slice(x, y, step)
         if slice_mode == "size":
             start = range(many)[x:].start
@@ -267,10 +269,10 @@ def tile(a: Tensor, reps: int | Sequence[int]) -> Tensor:
 
 def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
     """``a`` with each of its parts along ``axis`` so many times."""
-    asked = f"repeat({a}, {repeats}, axis={axis})"
-    k = one_axis(axis, a.ndim, asked)
+    request = f"repeat({a}, {repeats}, axis={axis})"
+    k = one_axis(axis, a.ndim, request)
     if repeats < 0:
-        raise ArgumentError(asked, "the number of times is negative", "at least 0")
+        raise ArgumentError(request, "the number of times is negative", "at least 0")
     shape = with_axis(a.shape, k, a.shape[k] * repeats)
     return _moved(shape, lambda *i: a(*with_axis(i, k, quotient(i[k], repeats))), "repeat")
 
@@ -295,28 +297,30 @@ def take(
     Raises:
         ArgumentError: another mode, other dimensions in common, or indices that are no integers.
     """
-    asked = f"take({a}, {indices}, axis={axis}, batch_dims={batch_dims}, mode={mode!r})"
+    request = f"take({a}, {indices}, axis={axis}, batch_dims={batch_dims}, mode={mode!r})"
     if mode not in ("clip", "wrap", "fast"):
-        raise ArgumentError(asked, "modes are 'clip', 'wrap' and 'fast'", "mode='clip'")
-    check_integers(indices, asked)
+        raise ArgumentError(request, "modes are 'clip', 'wrap' and 'fast'", "mode='clip'")
+    check_integers(indices, request)
     if not isinstance(batch_dims, int):
-        raise ArgumentError(asked, f"batch_dims is {batch_dims!r}, no int", "name it: mode='wrap'")
+        raise ArgumentError(
+            request, f"batch_dims is {batch_dims!r}, no int", "name it: mode='wrap'"
+        )
     source = a if axis is not None else reshape(a, [-1])
-    k = one_axis(axis or 0, source.ndim, asked)
+    k = one_axis(axis or 0, source.ndim, request)
     n = source.shape[k]
     if is_zero(n) and not any(map(is_zero, indices.shape)):
-        raise ArgumentError(asked, "there is no element to take", "give no indices: (0,) of them")
+        raise ArgumentError(request, "there is no element to take", "give no indices: (0,) of them")
     shared = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
     if not 0 <= shared <= min(k, indices.ndim):
         raise ArgumentError(
-            asked,
+            request,
             f"{shared} dimensions in common, of {indices.ndim} of the indices and {k} before the "
             "axis",
             "an axis behind them",
         )
     for d, (x, y) in enumerate(zip(indices.shape[:shared], source.shape)):
         if not x == y:
-            raise ArgumentError(asked, f"dimension {d} has {y} elements and {x} indices")
+            raise ArgumentError(request, f"dimension {d} has {y} elements and {x} indices")
     behind = k + indices.ndim - shared
 
     def element(*i: Any) -> Any:

@@ -47,18 +47,18 @@ def check_file(path: str) -> None:
             matplotlib; or its folder is not there.
     """
     kind = Path(path).suffix.lower()
-    asked = f"a drawing in {path!r}"
+    request = f"a drawing in {path!r}"
     if not path or Path(path).is_dir():
         why = "it is a folder" if path else "that is no name of a file"
-        raise ArgumentError(asked, why, "name a file that ends in .svg or .png: roofline.svg")
+        raise ArgumentError(request, why, "name a file that ends in .svg or .png: roofline.svg")
     if kind not in KINDS:
         why = f"{kind} is not a format that is drawn" if kind else "its name has no ending"
-        raise ArgumentError(asked, why, "name it .svg or .png")
+        raise ArgumentError(request, why, "name it .svg or .png")
     if not Path(path).resolve().parent.is_dir():
-        raise ArgumentError(asked, "there is no such folder", "make it first")
+        raise ArgumentError(request, "there is no such folder", "make it first")
     if kind == ".png" and find_spec("matplotlib") is None:
         raise ArgumentError(
-            asked,
+            request,
             "PNG is drawn by matplotlib, which is not installed",
             f"{install_extra('bench')}, or name the file .svg, which needs nothing",
         )

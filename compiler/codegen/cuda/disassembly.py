@@ -33,7 +33,7 @@ def disassembled(cubin: bytes) -> str:
     Raises:
         TargetError: there is no disassembler here, or none that knows the architecture.
     """
-    asked, refused = "disassemble machine code of a GPU", []
+    request, refused = "disassemble machine code of a GPU", []
     with tempfile.TemporaryDirectory(prefix="whet-sass-") as folder:
         file = Path(folder, "kernels.cubin")
         file.write_bytes(cubin)
@@ -43,9 +43,9 @@ def disassembled(cubin: bytes) -> str:
                 return text
             refused.append(f"{tool}: {why}")
     if refused:
-        raise TargetError(asked, f"none that is here takes it ({'; '.join(refused)})", _WAY_OUT)
+        raise TargetError(request, f"none that is here takes it ({'; '.join(refused)})", _WAY_OUT)
     places = "on PATH, in the CUDA toolkit, or in Triton's package"
-    raise TargetError(asked, f"there is neither {' nor '.join(_TOOLS)} {places}", _WAY_OUT)
+    raise TargetError(request, f"there is neither {' nor '.join(_TOOLS)} {places}", _WAY_OUT)
 
 
 def found_tools() -> Iterator[Path]:

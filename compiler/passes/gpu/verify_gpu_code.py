@@ -47,8 +47,8 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
     Raises:
         PrunedError: as :func:`verify_module`.
     """
-    asked = f"a kernel for {target.arch or target.kind}: {func.name}"
-    _check_threads(asked, func, target)
+    request = f"a kernel for {target.arch or target.kind}: {func.name}"
+    _check_threads(request, func, target)
     shared = int_value(func.attrs.get("shared_bytes", ops.const(0))) or 0
     most = target.attrs.get("max_shared_memory_per_block")
     use = _Use()
@@ -76,7 +76,7 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
     )
     for (needed, available), *error in limits:
         if needed > available:
-            raise PrunedError(asked, *error)
+            raise PrunedError(request, *error)
 
 
 def stores_written_out(body: Stmt) -> int:
@@ -86,7 +86,7 @@ def stores_written_out(body: Stmt) -> int:
     return use.statements
 
 
-def _check_threads(asked: str, func: PrimFunc, target: Target) -> None:
+def _check_threads(request: str, func: PrimFunc, target: Target) -> None:
     extents = {
         tag: extent.value
         for tag, extent in func.attrs["thread_extent"].items()
@@ -97,11 +97,11 @@ def _check_threads(asked: str, func: PrimFunc, target: Target) -> None:
         most = int(target.attrs.get(f"max_block_size_{tag[-1]}", _MOST_THREADS[tag]))
         if count > most:
             why = f"a block would have {count} threads along {tag}, and at most {most} go"
-            raise PrunedError(asked, why, out, "threads")
+            raise PrunedError(request, why, out, "threads")
     count, most = math.prod(extents.values()), target.max_num_threads
     if count > most:
         why = f"a block would have {count} threads, and the target has at most {most}"
-        raise PrunedError(asked, why, out, "threads")
+        raise PrunedError(request, why, out, "threads")
 
 
 class _Use:

@@ -67,5 +67,5 @@ def _why(scope: str) -> str:
 
 
 def _refused(func: PrimFunc, buffer: Buffer, why: str, way_out: str = _WAY_OUT) -> LowerError:
-    asked = f"{buffer.name} in the scope {buffer.storage_scope!r}, for a GPU ({func.name})"
-    return LowerError(asked, why, way_out)
+    request = f"{buffer.name} in the scope {buffer.storage_scope!r}, for a GPU ({func.name})"
+    return LowerError(request, why, way_out)

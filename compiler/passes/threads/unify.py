@@ -367,9 +367,9 @@ def _check_reduction(n: For) -> None:
         raise _no_order(f"a kernel in which {n.var.name}, a reduction axis, is bound to {n.thread}")
 
 
-def _no_order(asked: str) -> LowerError:
+def _no_order(request: str) -> LowerError:
     return LowerError(
-        asked,
+        request,
         "a reduction over an axis that is bound to threads has no order there",
         "bind a reduction axis of constant extent to threadIdx, inside all axes of the data; or "
         "rfactor the reduction and sum the parts in an unbound loop",

@@ -260,11 +260,11 @@ class Device:
         return context, None if handle == DEFAULT else context.borrowed(handle, stream)
 
     def _no_stream(self, method: str, stream: object) -> ArgumentError:
-        asked = f"{self}.{method}({stream!r})"
+        request = f"{self}.{method}({stream!r})"
         if self.type == "cpu":
-            return ArgumentError(asked, "the CPU's only stream is None")
+            return ArgumentError(request, "the CPU's only stream is None")
         return ArgumentError(
-            asked, "it is no stream of this device", f"make one: {self}.create_raw_stream()"
+            request, "it is no stream of this device", f"make one: {self}.create_raw_stream()"
         )
 
     def _needed(self, method: str) -> Context | None:

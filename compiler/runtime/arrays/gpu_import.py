@@ -96,29 +96,31 @@ def _from_capsule(capsule: Any) -> DeviceArray:
 
 
 def _check_strides(
-    asked: str, shape: Sequence[int], strides: Sequence[int] | None, itemsize: int
+    request: str, shape: Sequence[int], strides: Sequence[int] | None, itemsize: int
 ) -> None:
     """Refuse elements that lie before the first one, where an array begins, or astride others."""
     if strides is None:
         return
     if any(n > 1 and (step < 0 or step % itemsize) for n, step in zip(shape, strides)):
-        raise ArgumentError(asked, f"it has strides of {tuple(strides)} bytes", "copy it")
+        raise ArgumentError(request, f"it has strides of {tuple(strides)} bytes", "copy it")
 
 
 def _from_interface(source: Any, device: Device | None) -> DeviceArray:
-    asked = f"sharing the memory of a {type(source).__name__}"
+    request = f"sharing the memory of a {type(source).__name__}"
     told = source.__cuda_array_interface__
     if told.get("mask") is not None:
-        raise ArgumentError(asked, "kernels have no masked arrays", "copy it")
+        raise ArgumentError(request, "kernels have no masked arrays", "copy it")
     dtype = np.dtype(told["typestr"])
     if str(dtype) not in SCALARS:
-        raise ArgumentError(asked, f"kernels have no elements of dtype {dtype}", ", ".join(SCALARS))
+        raise ArgumentError(
+            request, f"kernels have no elements of dtype {dtype}", ", ".join(SCALARS)
+        )
     address, read_only = told["data"]
     device = device or Device("cuda", driver_of("cuda").device_of(address))
     context = context_of(device)
     if address and not context.has(address):
         raise ArgumentError(
-            asked,
+            request,
             f"its memory is of another CUDA context than {device}'s primary one, in which kernels "
             "run here",
             "with pycuda: import pycuda.autoprimaryctx in the place of pycuda.autoinit",
@@ -126,7 +128,7 @@ def _from_interface(source: Any, device: Device | None) -> DeviceArray:
     theirs, mine = told.get("stream"), current_handle(context)
     if theirs not in (None, mine):
         context.order(theirs, mine)
-    _check_strides(asked, told["shape"], told.get("strides"), dtype.itemsize)
+    _check_strides(request, told["shape"], told.get("strides"), dtype.itemsize)
     described = describe(told["shape"], dtype, told.get("strides"), read_only)
     return DeviceArray(device, context, address, described, source)
 

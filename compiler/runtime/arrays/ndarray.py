@@ -89,21 +89,21 @@ class NDArray:
             ArgumentError: the shapes differ, the elements are no numbers, or this array is
                 read-only.
         """
-        asked = "NDArray.copyfrom()"
-        values = elements(asked, source)
+        request = "NDArray.copyfrom()"
+        values = elements(request, source)
         if values.shape != self.shape:
             raise ArgumentError(
-                asked, f"the source has shape {values.shape}, this array has {self.shape}"
+                request, f"the source has shape {values.shape}, this array has {self.shape}"
             )
         if not self.described.flags.writeable:
             raise ArgumentError(
-                asked, "this array shares memory that is read-only", "copy it first"
+                request, "this array shares memory that is read-only", "copy it first"
             )
         try:
             self._store(source, values)
         except (TypeError, ValueError, OverflowError) as error:
             raise ArgumentError(
-                asked, f"the source does not turn into {self.dtype}: {error}"
+                request, f"the source does not turn into {self.dtype}: {error}"
             ) from None
         return self
 
@@ -268,11 +268,11 @@ def as_numpy(value: object) -> np.ndarray | None:
         ) from None
 
 
-def elements(asked: str, source: object) -> np.ndarray:
+def elements(request: str, source: object) -> np.ndarray:
     """The numpy array of an array-like; of one on a GPU a copy.
 
     Args:
-        asked: what was asked, for the error.
+        request: the request, for the error.
         source: see :func:`array`.
 
     Raises:
@@ -287,10 +287,10 @@ def elements(asked: str, source: object) -> np.ndarray:
     try:
         return np.asarray(source)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ArgumentError(asked, f"numpy makes no array of it: {error}") from None
+        raise ArgumentError(request, f"numpy makes no array of it: {error}") from None
 
 
-def extents_of(asked: str, shape: object) -> tuple[int, ...]:
+def extents_of(request: str, shape: object) -> tuple[int, ...]:
     """A shape as whole numbers; one number is a shape of one dimension.
 
     Raises:
@@ -303,6 +303,6 @@ def extents_of(asked: str, shape: object) -> tuple[int, ...]:
         extents = (-1,)
     if isinstance(shape, str) or any(d < 0 for d in extents):
         raise ArgumentError(
-            f"{asked}({shape!r})", "a shape is whole numbers of 0 or more", "e.g. (2, 3)"
+            f"{request}({shape!r})", "a shape is whole numbers of 0 or more", "e.g. (2, 3)"
         )
     return extents

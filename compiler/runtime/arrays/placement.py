@@ -8,7 +8,7 @@ from whet.compiler.errors import ArgumentError, TargetError
 from whet.compiler.runtime.arrays.device import Device, cpu, instead_of
 
 
-def device_or_ctx(asked: str, device: Device | None, ctx: Device | None) -> Device | None:
+def device_or_ctx(request: str, device: Device | None, ctx: Device | None) -> Device | None:
     """``device``, or what was given by its old name.
 
     Raises:
@@ -17,8 +17,8 @@ def device_or_ctx(asked: str, device: Device | None, ctx: Device | None) -> Devi
     if ctx is None:
         return device
     if device is not None:
-        raise ArgumentError(f"{asked}(device={device}, ctx={ctx})", "the device is given twice")
-    warnings.warn(f"{asked}(ctx=...) is deprecated: use device", DeprecationWarning, stacklevel=3)
+        raise ArgumentError(f"{request}(device={device}, ctx={ctx})", "the device is given twice")
+    warnings.warn(f"{request}(ctx=...) is deprecated: use device", DeprecationWarning, stacklevel=3)
     return ctx
 
 

@@ -96,8 +96,8 @@ class CudaFunction(Function):
         try:
             self.check(*args)
         except ArgumentError as overlap:
-            asked, why, state = (part() if callable(part) else part for part in error.args)
-            error.args = asked, why, f"{overlap}\n{state}"
+            request, why, state = (part() if callable(part) else part for part in error.args)
+            error.args = request, why, f"{overlap}\n{state}"
         return error
 
     def _run_bound(self, args: tuple[Any, ...]) -> None:

@@ -50,20 +50,20 @@ def export_library(
     """:meth:`Module.export_library`; ``fmt`` is the format where the name does not end in it."""
     path = path_of(f"export_library({file_name!r})", file_name)
     suffix = f".{fmt}" if fmt else path.suffix
-    asked = f"export_library({str(path)!r})"
+    request = f"export_library({str(path)!r})"
     source = None if fcompile or addons or workspace_dir or kwargs else _copied(module, suffix)
     if source is None and not any(m.is_dso_exportable or m.artifact.plans for m in module._all()):
-        raise ArtifactError(asked, *module._why_not_linked())
-    _check_options(asked, suffix, fcompile, kwargs)
-    check_place(asked, path)
+        raise ArtifactError(request, *module._why_not_linked())
+    _check_options(request, suffix, fcompile, kwargs)
+    check_place(request, path)
     if source is not None:
         _replace(path, suffix, lambda new: shutil.copyfile(source, new))
         return str(path)
-    parts = linked_modules(asked, module)
+    parts = linked_modules(request, module)
     if fcompile is None and suffix != ".tar":
-        _check_compiler(parts, asked, kwargs.get("cc"))
+        _check_compiler(parts, request, kwargs.get("cc"))
     with tempfile.TemporaryDirectory(prefix="whet") as made:
-        folder = _made_folder(asked, workspace_dir) if workspace_dir else Path(made)
+        folder = _made_folder(request, workspace_dir) if workspace_dir else Path(made)
         if suffix == ".tar" and not (parts or addons or fcompile):
             file = folder / METADATA
             file.write_text(metadata(module))
@@ -83,7 +83,7 @@ def export_library(
                 compile_files(str(new), files, options, **kwargs)
             if not new.is_file():
                 raise ArtifactError(
-                    asked,
+                    request,
                     "fcompile wrote no file",
                     "it writes the file that its first argument names",
                 )
@@ -117,7 +117,7 @@ def _is_linked(one: Module) -> bool:
     return not one.artifact.object and not one.artifact.source and not one.launches_only
 
 
-def _check_compiler(parts: Sequence[Module], asked: str, cc: str | None) -> None:
+def _check_compiler(parts: Sequence[Module], request: str, cc: str | None) -> None:
     """Refuse to link code for another processor with this machine's compiler."""
     from whet.compiler.target.machine import host
 
@@ -125,7 +125,7 @@ def _check_compiler(parts: Sequence[Module], asked: str, cc: str | None) -> None
     made_for = str(target.get("mtriple", host.triple())).split("-")[0]
     if cc is None and not os.environ.get("CC") and made_for != host.architecture():
         raise ArtifactError(
-            asked,
+            request,
             f"its code is for {made_for}, and the C compiler {settings.c_compiler()!r} is for "
             f"{host.architecture()}",
             f"pass cc='{made_for}-linux-gnu-gcc', or write a .tar, which is linked where it is "
@@ -134,50 +134,52 @@ def _check_compiler(parts: Sequence[Module], asked: str, cc: str | None) -> None
 
 
 def _check_options(
-    asked: str, suffix: str, fcompile: Callable[..., Any] | None, kwargs: dict[str, Any]
+    request: str, suffix: str, fcompile: Callable[..., Any] | None, kwargs: dict[str, Any]
 ) -> None:
     if fcompile is not None:
         if not callable(fcompile):
-            raise ArgumentError(asked, f"fcompile is a function, not {fcompile!r}")
+            raise ArgumentError(request, f"fcompile is a function, not {fcompile!r}")
         return
     if suffix not in LINKED:
         raise ArgumentError(
-            asked, f"{suffix!r} is no format of a library", f"formats: {', '.join(LINKED)}"
+            request, f"{suffix!r} is no format of a library", f"formats: {', '.join(LINKED)}"
         )
     unknown = [name for name in kwargs if name not in ("options", "cc")]
     if unknown:
         raise ArgumentError(
-            asked, f"the C compiler is given no {unknown[0]!r}", "it is given: options, cc"
+            request, f"the C compiler is given no {unknown[0]!r}", "it is given: options, cc"
         )
     options = kwargs.get("options") or ()
     if isinstance(options, str) or not all(isinstance(o, str) for o in options):
-        raise ArgumentError(asked, f"options is a list of texts, not {options!r}", '["-g"]')
+        raise ArgumentError(request, f"options is a list of texts, not {options!r}", '["-g"]')
 
 
-def check_place(asked: str, path: Path) -> None:
+def check_place(request: str, path: Path) -> None:
     """Refuse a name that no file can have.
 
     Raises:
         ArtifactError: its folder is missing, or it is a folder itself.
     """
     if not path.parent.is_dir():
-        raise ArtifactError(asked, f"there is no folder {path.parent}", "make it first")
+        raise ArtifactError(request, f"there is no folder {path.parent}", "make it first")
     if path.is_dir():
-        raise ArtifactError(asked, "it is a folder", "give the name of a file in it")
+        raise ArtifactError(request, "it is a folder", "give the name of a file in it")
 
 
-def _made_folder(asked: str, workspace_dir: str) -> Path:
-    folder = path_of(asked, workspace_dir)
+def _made_folder(request: str, workspace_dir: str) -> Path:
+    folder = path_of(request, workspace_dir)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ArtifactError(
-            asked, f"the folder {folder} cannot be made: {error.strerror}", "another workspace_dir"
+            request,
+            f"the folder {folder} cannot be made: {error.strerror}",
+            "another workspace_dir",
         ) from None
     return folder
 
 
-def linked_modules(asked: str, module: Module) -> list[Module]:
+def linked_modules(request: str, module: Module) -> list[Module]:
     """A module and what it imports, as far as there is a CPU's machine code.
 
     Raises:
@@ -192,7 +194,7 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
             which = "module" if one is module else "imported module"
             same = module.origin.suffix if module.origin else ""
             raise ArtifactError(
-                asked,
+                request,
                 f"the {which} of {', '.join(own)} holds no code that can be linked",
                 "export and import what build() made, not what load_module() loaded"
                 + (f"; a {same} file as the one that was loaded can be written" if same else "")
@@ -204,7 +206,7 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
         if _processor(made.object) != _processor(first.object):
             which = "the module itself" if found[0] is module else "another one"
             raise ArtifactError(
-                asked,
+                request,
                 f"a library is for one processor: the imported module of {', '.join(own)} was made "
                 f"for {made.target.get('mtriple', 'this machine')}, {which} for "
                 f"{first.target.get('mtriple', 'this machine')}",
@@ -213,7 +215,7 @@ def linked_modules(asked: str, module: Module) -> list[Module]:
         twice = [name for name in own if name in names]
         if twice:
             raise ArtifactError(
-                asked,
+                request,
                 f"two of its modules have a function {twice[0]!r}",
                 "give them different names: lower(..., name=...)",
             )

@@ -36,11 +36,11 @@ def seal(path: Path) -> None:
         file.write(_MAGIC + digest)
 
 
-def check_whole(asked: str, path: Path, kind: str) -> None:
+def check_whole(request: str, path: Path, kind: str) -> None:
     """Refuse a file that is not as it was written, as far as it tells.
 
     Args:
-        asked: what was asked, for the error.
+        request: the request, for the error.
         path: the file.
         kind: its format: ``"so"``, ``"o"`` or ``"tar"``.
 
@@ -51,12 +51,12 @@ def check_whole(asked: str, path: Path, kind: str) -> None:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ArtifactError(asked, f"it cannot be loaded: {error.strerror}") from None
+        raise ArtifactError(request, f"it cannot be loaded: {error.strerror}") from None
     why = _damage(data)
     if not why and kind != "tar" and _own_header()[:4] == _ELF:
         why = _wrong_elf(data, _SHARED if kind == "so" else _RELOCATABLE)
     if why:
-        raise ArtifactError(asked, f"it cannot be loaded: {why}", _WAY_OUT)
+        raise ArtifactError(request, f"it cannot be loaded: {why}", _WAY_OUT)
 
 
 def _damage(data: bytes) -> str:

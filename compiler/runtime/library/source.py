@@ -75,12 +75,12 @@ def writes(artifact: Artifact, fmt: str) -> bool:
 
 
 def _no_format(
-    asked: str, fmt: str, artifacts: Sequence[Artifact], why_none: str, files: Sequence[str] = ()
+    request: str, fmt: str, artifacts: Sequence[Artifact], why_none: str, files: Sequence[str] = ()
 ) -> ArgumentError:
     """Why the first artifact has no code in a format, and which formats there are.
 
     Args:
-        asked: what was asked.
+        request: the request.
         fmt: the format.
         artifacts: the module's, then those of imported ones.
         why_none: why the first has no text, if it has none.
@@ -94,7 +94,7 @@ def _no_format(
     if artifacts[0].source or (have and fmt not in of_any):
         why = "no such format"
     names = ", ".join(f'"{name}"' for name in have)
-    return ArgumentError(asked, why, f"formats: {names}" if have else "")
+    return ArgumentError(request, why, f"formats: {names}" if have else "")
 
 
 def text_of(artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = "") -> str:
@@ -116,12 +116,12 @@ def text_of(artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_non
 
 
 def bytes_of(
-    asked: str, artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = ""
+    request: str, artifact: Artifact, fmt: str, more: Sequence[Artifact] = (), why_none: str = ""
 ) -> bytes:
     """The content of a file in a format that needs no linking.
 
     Args:
-        asked: what was asked, for an error.
+        request: the request, for an error.
         artifact, fmt, more, why_none: as for :func:`text_of`.
 
     Raises:
@@ -133,7 +133,7 @@ def bytes_of(
     if not artifact.source or (fmt and fmt not in formats(artifact)):
         kinds = {kind_of(a) for a in (artifact, *more) if a.source}
         files = [*(f for kind, f in BYTES if kind in kinds), "so", "o", "tar"]
-        raise _no_format(asked, fmt, (artifact, *more), why_none, files)
+        raise _no_format(request, fmt, (artifact, *more), why_none, files)
     return text_of(artifact, fmt, more, why_none).encode()
 
 
@@ -170,19 +170,19 @@ def _taken(artifact: Artifact) -> Mapping[str, Resources]:
 def _arena(artifact: Artifact, kernel: str) -> int | None:
     """Bytes of shared memory that a kernel's launches ask for; None where numbers do not tell."""
     launches = [x for plan in artifact.plans for x in plan.launches if x.kernel == kernel]
-    asked = [x.shared_bytes for x in launches]
-    numbers = [n for n in asked if isinstance(n, int)]
-    return max(numbers) if numbers and len(numbers) == len(asked) else None
+    request = [x.shared_bytes for x in launches]
+    numbers = [n for n in request if isinstance(n, int)]
+    return max(numbers) if numbers and len(numbers) == len(request) else None
 
 
-def path_of(asked: str, name: object) -> Path:
+def path_of(request: str, name: object) -> Path:
     """The path that a file's name means.
 
     Raises:
         ArgumentError: it is no name of a file.
     """
     if not isinstance(name, (str, os.PathLike)):
-        raise ArgumentError(asked, f"a file's name is a str or a Path, not {name!r}")
+        raise ArgumentError(request, f"a file's name is a str or a Path, not {name!r}")
     return Path(name)
 
 

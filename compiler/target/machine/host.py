@@ -135,9 +135,9 @@ def cpu_quota() -> float | None:
 
 def num_threads() -> int:
     """Threads of a parallel loop: ``WHET_NUM_THREADS``, else usable physical cores."""
-    asked = settings.num_threads()
-    if asked is not None:
-        return asked
+    request = settings.num_threads()
+    if request is not None:
+        return request
     quota = cpu_quota()
     cores = physical_cores()
     return cores if quota is None else max(1, min(cores, int(quota + 0.5)))

@@ -55,14 +55,14 @@ def reinterpret(dtype: str, value: Any, span: Any = None) -> PrimExpr:
     kind = dt.check(dtype)
     if dt.lanes(kind) == 1:
         kind = dt.vector(kind, dt.lanes(x.dtype))
-    asked = f"reinterpret({kind!r}, {x.dtype})"
+    request = f"reinterpret({kind!r}, {x.dtype})"
     for t in (kind, x.dtype):
         if not dt.is_float(t) and (not dt.is_int(t) or dt.is_bool(t)):
-            raise ArgumentError(asked, f"{t} is no type of numbers", "x.astype(dtype) converts")
+            raise ArgumentError(request, f"{t} is no type of numbers", "x.astype(dtype) converts")
     have, want = dt.bits(x.dtype), dt.bits(kind)
     if have != want or dt.lanes(x.dtype) != dt.lanes(kind):
         raise ArgumentError(
-            asked, f"{x.dtype} has {have} bits, {kind} has {want}", "x.astype(dtype) converts"
+            request, f"{x.dtype} has {have} bits, {kind} has {want}", "x.astype(dtype) converts"
         )
     return x if x.dtype == kind else Call(kind, "reinterpret", (x,))
 

@@ -27,8 +27,8 @@ def call_packed(name: str, *args: Any, span: Any = None) -> Call:
     Raises:
         ArgumentError: for what cannot be handed over.
     """
-    asked = f"call_packed({name!r})"
-    given = tuple(view(a) if isinstance(a, Buffer) else _value(a, asked) for a in args)
+    request = f"call_packed({name!r})"
+    given = tuple(view(a) if isinstance(a, Buffer) else _value(a, request) for a in args)
     return Call("int32", "call_packed", (_name(name, "call_packed"), *given))
 
 
@@ -57,8 +57,8 @@ def _c_call(op: str, dtype: str, name: str, args: tuple[Any, ...]) -> Call:
 def call_intrin(dtype: str, func_name: str, *args: Any, span: Any = None) -> Call:
     """The intrinsic ``func_name``, e.g. ``"tir.exp"`` or ``"exp"``, of a ``dtype``."""
     name = _name(func_name, "call_intrin").value.removeprefix("tir.")
-    asked = f"call_intrin({name!r})"
-    return Call(dt.check(dtype), name, tuple(_c_argument(a, asked) for a in args))
+    request = f"call_intrin({name!r})"
+    return Call(dt.check(dtype), name, tuple(_c_argument(a, request) for a in args))
 
 
 def _name(name: Any, function: str) -> StringImm:
@@ -69,14 +69,14 @@ def _name(name: Any, function: str) -> StringImm:
     return StringImm(name)
 
 
-def _c_argument(a: Any, asked: str) -> PrimExpr:
-    return a.access_ptr("rw") if isinstance(a, Buffer) else _value(a, asked)
+def _c_argument(a: Any, request: str) -> PrimExpr:
+    return a.access_ptr("rw") if isinstance(a, Buffer) else _value(a, request)
 
 
-def _value(a: Any, asked: str) -> PrimExpr:
+def _value(a: Any, request: str) -> PrimExpr:
     if a is None or isinstance(a, (list, tuple, dict)):
         raise ArgumentError(
-            asked,
+            request,
             f"a {type(a).__name__} cannot be handed to a function",
             "hand over buffers, numbers and strings one by one",
         )

@@ -88,13 +88,13 @@ def _integer(n: IntImm) -> None:
     known = n.dtype in dt.INTEGERS
     if known and type(n.value) is TracedInt:
         return  # an error's text would ask for its value
-    asked = f"IntImm({n.dtype!r}, {n.value!r})"
+    request = f"IntImm({n.dtype!r}, {n.value!r})"
     if not known:
-        raise ArgumentError(asked, f"{n.dtype} is no type of integers", _WAY_OUT)
+        raise ArgumentError(request, f"{n.dtype} is no type of integers", _WAY_OUT)
     try:
         n.value = int(n.value) if isinstance(n.value, float) else operator.index(n.value)
     except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(asked, "it is no whole number", _WAY_OUT) from None
+        raise ArgumentError(request, "it is no whole number", _WAY_OUT) from None
 
 
 def _float(n: FloatImm) -> None:
@@ -150,18 +150,18 @@ def _broadcast(n: Broadcast) -> None:
 
 
 def _shuffle(n: Shuffle) -> None:
-    asked = f"Shuffle({type(n.vectors).__name__}, {type(n.indices).__name__})"
+    request = f"Shuffle({type(n.vectors).__name__}, {type(n.indices).__name__})"
     way_out = "Shuffle([a, b], [0, 5])"
     if not isinstance(n.vectors, (list, tuple)) or not n.vectors:
-        raise ArgumentError(asked, "the vectors are a list", way_out)
+        raise ArgumentError(request, "the vectors are a list", way_out)
     if not isinstance(n.indices, (list, tuple)):
-        raise ArgumentError(asked, "the lanes are a list of numbers", way_out)
+        raise ArgumentError(request, "the lanes are a list of numbers", way_out)
     n.vectors = expressions(n.vectors)
     try:
         n.indices = tuple(int(i) for i in n.indices)
     except (TypeError, ValueError):
         raise ArgumentError(
-            asked, f"{n.indices!r}: a lane is a number that is known now", way_out
+            request, f"{n.indices!r}: a lane is a number that is known now", way_out
         ) from None
     n.dtype = dt.vector(dt.element(n.vectors[0].dtype), len(n.indices))
 
@@ -185,16 +185,16 @@ def _range(n: Range, of_extent: bool = False) -> None:
         n.min, n.extent = ops.convert(n.min), ops.convert(n.extent)
         return
     begin, end = n.min, n.extent
-    asked = f"Range({begin})" if end is None else f"Range({begin}, {end})"
+    request = f"Range({begin})" if end is None else f"Range({begin}, {end})"
     first, last = (ops.const(0), begin) if end is None else (ops.convert(begin), end)
     last = ops.convert(last)
     for x in (first, last):
         if not dt.is_int(x.dtype) or dt.lanes(x.dtype) > 1:
-            raise ArgumentError(asked, f"a bound is a {x.dtype}, not an integer", "Range(0, n)")
+            raise ArgumentError(request, f"a bound is a {x.dtype}, not an integer", "Range(0, n)")
     n.extent = ops.subtract(last, first)
     if isinstance(n.extent, IntImm) and n.extent.value < 0:
         raise ArgumentError(
-            asked,
+            request,
             f"it ends {-n.extent.value} before it begins",
             "Range.from_min_extent(min, extent)",
         )

@@ -74,11 +74,11 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     Raises:
         ArgumentError: for another key or value.
     """
-    asked = f"register_op_attr({op_name!r}, {attr_key!r}, {value!r})"
+    request = f"register_op_attr({op_name!r}, {attr_key!r}, {value!r})"
     if attr_key != "TCallEffectKind":
-        raise ArgumentError(asked, "the one attribute is TCallEffectKind")
+        raise ArgumentError(request, "the one attribute is TCallEffectKind")
     if not isinstance(value, int) or not 0 <= value <= CallEffectKind.ControlJump:
-        raise ArgumentError(asked, "there is no such kind of effect", "tir.CallEffectKind.Pure")
+        raise ArgumentError(request, "there is no such kind of effect", "tir.CallEffectKind.Pure")
     short = op_name.removeprefix("tir.")
     if value <= CallEffectKind.Pure:
         IMPURE.discard(short)

@@ -303,8 +303,8 @@ def logical_or(a: Any, b: Any) -> e.PrimExpr:
     return _logical(e.Or, "any", a, b)
 
 
-def _logical(node: type[e.BinaryOp], asked: str, a: Any, b: Any) -> e.PrimExpr:
-    a, b = condition_of(a, asked), condition_of(b, asked)
+def _logical(node: type[e.BinaryOp], request: str, a: Any, b: Any) -> e.PrimExpr:
+    a, b = condition_of(a, request), condition_of(b, request)
     for this, other in ((a, b), (b, a)):
         if isinstance(this, e.IntImm):  # true leaves the other of `and`, false that of `or`
             return other if bool(this.value) is (node is e.And) else this
@@ -317,12 +317,12 @@ def logical_not(a: Any) -> e.PrimExpr:
     return const(not a.value) if isinstance(a, e.IntImm) else e.Not(a, a.dtype)
 
 
-def condition_of(c: Any, asked: str) -> e.PrimExpr:
+def condition_of(c: Any, request: str) -> e.PrimExpr:
     """``c`` as an expression, which must be a bool."""
     x = convert(c)
     if not dt.is_bool(x.dtype):
         raise ArgumentError(
-            f"{asked}(...)",
+            f"{request}(...)",
             f"a condition is a {x.dtype}, not a bool",
             "compare it with something: x != 0",
         )

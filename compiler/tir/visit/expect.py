@@ -30,13 +30,13 @@ _WORDS = (
 )
 
 
-def expect(obj: Any, types: tuple[type, ...], asked: str) -> None:
+def expect(obj: Any, types: tuple[type, ...], request: str) -> None:
     """Refuse what is none of ``types``.
 
     Args:
         obj: what was given.
         types: what it may be.
-        asked: the call and the name of its parameter, e.g. ``"verify_ssa(func)"``.
+        request: the call and the name of its parameter, e.g. ``"verify_ssa(func)"``.
 
     Raises:
         ArgumentError: naming what it is and what it should be.
@@ -46,10 +46,10 @@ def expect(obj: Any, types: tuple[type, ...], asked: str) -> None:
     wanted = next((words for known, words in _WORDS if known == types), None)
     if wanted is None:
         wanted = " or ".join(t.__name__ for t in types)
-    raise ArgumentError(asked, f"it is a {type(obj).__name__}", _way_out(obj, wanted, types))
+    raise ArgumentError(request, f"it is a {type(obj).__name__}", _way_out(obj, wanted, types))
 
 
-def expect_function(obj: Any, asked: str) -> None:
+def expect_function(obj: Any, request: str) -> None:
     """Refuse what cannot be called.
 
     Raises:
@@ -57,7 +57,7 @@ def expect_function(obj: Any, asked: str) -> None:
     """
     if not callable(obj):
         raise ArgumentError(
-            asked, f"a {type(obj).__name__} cannot be called", "give a function of one node"
+            request, f"a {type(obj).__name__} cannot be called", "give a function of one node"
         )
 
 
@@ -78,13 +78,13 @@ def _way_out(obj: Any, wanted: str, types: tuple[type, ...]) -> str:
     return f"it has to be {wanted}{hint}"
 
 
-def guarded(function: Callable[..., Any], types: tuple[type, ...], asked: str) -> Any:
+def guarded(function: Callable[..., Any], types: tuple[type, ...], request: str) -> Any:
     """The same function for callers outside: its first argument has to be one of ``types``."""
     from functools import wraps
 
     @wraps(function)
     def checked(node: Any, *args: Any, **kwargs: Any) -> Any:
-        expect(node, types, asked)
+        expect(node, types, request)
         return function(node, *args, **kwargs)
 
     return checked

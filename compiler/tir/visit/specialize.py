@@ -60,12 +60,12 @@ def _buffer_of(func: PrimFunc, key: object) -> Buffer | None:
 
 def _take_shape(old: Buffer, new: Any, values: dict[Var, PrimExpr]) -> None:
     """Take the values of sizes in a buffer's shape from another buffer's shape."""
-    asked = f"specialize({{{old.name}: {new!r}}})"
+    request = f"specialize({{{old.name}: {new!r}}})"
     if not isinstance(new, Buffer):
-        raise ArgumentError(asked, "an array parameter is specialised by a buffer", "decl_buffer")
+        raise ArgumentError(request, "an array parameter is specialised by a buffer", "decl_buffer")
     if new.ndim != old.ndim or new.dtype != old.dtype:
         raise ArgumentError(
-            asked,
+            request,
             f"{old.name} has {old.ndim} dimensions of {old.dtype}, "
             f"the buffer {new.ndim} of {new.dtype}",
         )
@@ -73,7 +73,7 @@ def _take_shape(old: Buffer, new: Any, values: dict[Var, PrimExpr]) -> None:
         if isinstance(a, Var):
             values[a] = b
         elif isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
-            raise ArgumentError(asked, f"dimension {d} is {a.value}, the buffer's is {b.value}")
+            raise ArgumentError(request, f"dimension {d} is {a.value}, the buffer's is {b.value}")
 
 
 PrimFunc.specialize = specialize

@@ -42,10 +42,10 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
     Raises:
         ArgumentError: there is not one slope a place.
     """
-    asked = f"prelu({x}, {slope}, axis={axis})"
-    k = one_axis(axis, x.ndim, asked)
+    request = f"prelu({x}, {slope}, axis={axis})"
+    k = one_axis(axis, x.ndim, request)
     if slope.ndim != 1 or not slope.shape[0] == x.shape[k]:
-        raise ArgumentError(asked, f"there must be one slope for each of {x.shape[k]}")
+        raise ArgumentError(request, f"there must be one slope for each of {x.shape[k]}")
 
     def element(*i: Any) -> Any:
         one = x(*i)

@@ -40,15 +40,15 @@ def convolution(
     Raises:
         ArgumentError: if shapes, strides, padding or groups do not fit.
     """
-    asked = f"{operator}({data}, {weight}, strides={strides}, padding={padding})"
-    rank, last = check_ranks(data, weight, operator, asked), operator.endswith("c")
+    request = f"{operator}({data}, {weight}, strides={strides}, padding={padding})"
+    rank, last = check_ranks(data, weight, operator, request), operator.endswith("c")
     first = 1 if last else 2
     window = weight.shape[:rank] if last else weight.shape[2:]
     ci = data.shape[-1] if last else data.shape[1]
     per, co = weight.shape[-2:] if last else reversed(weight.shape[:2])
-    _check_groups(groups, ci, per, co, asked)
+    _check_groups(groups, ci, per, co, request)
     image = data.shape[first : first + rank]
-    along = windows_of(image, window, strides, padding, dilation, asked)
+    along = windows_of(image, window, strides, padding, dilation, request)
     source = padded(data, range(first, first + rank), along)
     result = out_dtype or data.dtype
     channel, places = _channel_axis(per), _window_axes(window)
@@ -82,12 +82,12 @@ def depthwise_convolution(
     Raises:
         ArgumentError: if shapes, strides or padding do not fit.
     """
-    asked = f"{operator}({data}, {weight}, stride={strides}, padding={padding})"
-    check_ranks(data, weight, operator, asked)
+    request = f"{operator}({data}, {weight}, stride={strides}, padding={padding})"
+    check_ranks(data, weight, operator, request)
     (n, c, *image), (c2, many, *window) = data.shape, weight.shape
     if not c == c2:
-        raise ArgumentError(asked, "the channels of data and weight differ")
-    along = windows_of(image, window, strides, padding, dilation, asked)
+        raise ArgumentError(request, "the channels of data and weight differ")
+    along = windows_of(image, window, strides, padding, dilation, request)
     source = padded(data, (2, 3), along)
     result, places = out_dtype or data.dtype, _window_axes(window)
 
@@ -124,21 +124,21 @@ def transposed_convolution(
     Raises:
         ArgumentError: if shapes, strides or paddings do not fit.
     """
-    asked = f"{operator}({data}, {weight}, strides={strides}, padding={padding})"
-    rank = check_ranks(data, weight, operator, asked)
+    request = f"{operator}({data}, {weight}, strides={strides}, padding={padding})"
+    rank = check_ranks(data, weight, operator, request)
     ci, co = weight.shape[:2]
     if not ci == data.shape[1]:
-        raise ArgumentError(asked, "the input channels of data and weight differ")
+        raise ArgumentError(request, "the input channels of data and weight differ")
     steps, cut = each(strides, "strides", rank, 1), each(padding, "padding", rank, 0)
     more = each(output_padding, "output_padding", rank, 0)
-    window, image = [static(k, asked) for k in weight.shape[2:]], data.shape[2:]
+    window, image = [static(k, request) for k in weight.shape[2:]], data.shape[2:]
     out = [
-        (static(n, asked) - 1) * s - 2 * c + k + m
+        (static(n, request) - 1) * s - 2 * c + k + m
         for n, s, c, k, m in zip(image, steps, cut, window, more)
     ]
     if min(out) < 1 or any(m >= s for m, s in zip(more, steps)):
         raise ArgumentError(
-            asked, f"the result would be {out}, with output padding {more} for strides {steps}"
+            request, f"the result would be {out}, with output padding {more} for strides {steps}"
         )
     result, channel, places = out_dtype or data.dtype, _channel_axis(ci), _window_axes(window)
 
@@ -154,7 +154,7 @@ def transposed_convolution(
     return stored(made, result)
 
 
-def check_ranks(data: Tensor, weight: Tensor, operator: str, asked: str) -> int:
+def check_ranks(data: Tensor, weight: Tensor, operator: str, request: str) -> int:
     """The spatial dimensions of an operator, whose name ends in its layout.
 
     Raises:
@@ -163,7 +163,7 @@ def check_ranks(data: Tensor, weight: Tensor, operator: str, asked: str) -> int:
     rank = len(operator.rpartition("_")[2]) - 2
     if data.ndim != rank + 2 or weight.ndim != rank + 2:
         many = ("three", "four", "five")[rank - 1]
-        raise ArgumentError(asked, f"data and weight must have {many} dimensions")
+        raise ArgumentError(request, f"data and weight must have {many} dimensions")
     return rank
 
 
@@ -176,16 +176,16 @@ def _window_axes(window: Sequence[Any]) -> list[IterVar]:
     return [reduce_axis((0, k), name=n) for k, n in zip(window, names)]
 
 
-def _check_groups(groups: int, ci: Any, per: Any, co: Any, asked: str) -> None:
+def _check_groups(groups: int, ci: Any, per: Any, co: Any, request: str) -> None:
     if not isinstance(groups, int) or groups < 1:
-        raise ArgumentError(asked, f"groups={groups!r} must be an int, at least 1")
+        raise ArgumentError(request, f"groups={groups!r} must be an int, at least 1")
     if groups == 1 and not ci == per:
-        raise ArgumentError(asked, "the input channels of data and weight differ")
+        raise ArgumentError(request, "the input channels of data and weight differ")
     if groups > 1 and (
-        static(ci, asked) != static(per, asked) * groups or static(co, asked) % groups
+        static(ci, request) != static(per, request) * groups or static(co, request) % groups
     ):
         raise ArgumentError(
-            asked,
+            request,
             f"{groups} groups do not divide {ci} input and {co} output channels, "
             f"{per} input channels each",
         )

@@ -27,14 +27,14 @@ def matmul(
     Raises:
         ArgumentError: if they are not two matrices of one dtype that fit together.
     """
-    asked = f"matmul({a}, {b})"
-    _check_ranks(a, b, 2, asked)
+    request = f"matmul({a}, {b})"
+    _check_ranks(a, b, 2, request)
     if a.dtype != b.dtype:
-        raise ArgumentError(asked, f"the dtypes {a.dtype} and {b.dtype} differ")
+        raise ArgumentError(request, f"the dtypes {a.dtype} and {b.dtype} differ")
     n, length = reversed(a.shape) if transp_a else a.shape
     rows, m = reversed(b.shape) if transp_b else b.shape
     if not length == rows:
-        raise ArgumentError(asked, "the columns of the first are not the rows of the second")
+        raise ArgumentError(request, "the columns of the first are not the rows of the second")
     k = reduce_axis((0, length), name="k")
 
     def element(i: Any, j: Any) -> Any:
@@ -55,10 +55,10 @@ def dense(
     Raises:
         ArgumentError: the shapes do not fit.
     """
-    asked = f"dense({data}, {weight})"
-    _check_ranks(data, weight, 2, asked)
+    request = f"dense({data}, {weight})"
+    _check_ranks(data, weight, 2, request)
     if not data.shape[1] == weight.shape[1]:
-        raise ArgumentError(asked, "the columns of data and weight differ")
+        raise ArgumentError(request, "the columns of data and weight differ")
     k = reduce_axis((0, data.shape[1]), name="k")
     result = out_dtype or data.dtype
     made = compute(
@@ -92,13 +92,13 @@ def batch_matmul(
         ArgumentError: the shapes do not fit.
     """
     a, b = tensor_a, tensor_b
-    asked = f"batch_matmul({a}, {b}, transpose_a={transpose_a}, transpose_b={transpose_b})"
-    _check_ranks(a, b, 3, asked)
+    request = f"batch_matmul({a}, {b}, transpose_a={transpose_a}, transpose_b={transpose_b})"
+    _check_ranks(a, b, 3, request)
     n, k = reversed(a.shape[1:]) if transpose_a else a.shape[1:]
     k2, m = reversed(b.shape[1:]) if transpose_b else b.shape[1:]
     if not k == k2:
-        raise ArgumentError(asked, f"{k} and {k2} elements are not multiplied")
-    (batch,) = broadcast_shape(a.shape[:1], b.shape[:1], asked)
+        raise ArgumentError(request, f"{k} and {k2} elements are not multiplied")
+    (batch,) = broadcast_shape(a.shape[:1], b.shape[:1], request)
     r = reduce_axis((0, k), name="k")
     result = out_dtype or a.dtype
 
@@ -112,10 +112,10 @@ def batch_matmul(
     return stored(out, result)
 
 
-def _check_ranks(a: Tensor, b: Tensor, rank: int, asked: str) -> None:
+def _check_ranks(a: Tensor, b: Tensor, rank: int, request: str) -> None:
     if a.ndim != rank or b.ndim != rank:
         many = "two" if rank == 2 else "three"
-        raise ArgumentError(asked, f"both must have {many} dimensions")
+        raise ArgumentError(request, f"both must have {many} dimensions")
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
@@ -124,10 +124,10 @@ def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
     Raises:
         ArgumentError: the bias has another number of dimensions, or does not fit.
     """
-    asked = f"bias_add({data}, {bias}, axis={axis})"
-    k = one_axis(axis, data.ndim, asked)
+    request = f"bias_add({data}, {bias}, axis={axis})"
+    k = one_axis(axis, data.ndim, request)
     if bias.ndim != 1:
-        raise ArgumentError(asked, f"the bias has {bias.ndim} dimensions, not 1")
+        raise ArgumentError(request, f"the bias has {bias.ndim} dimensions, not 1")
     if k == data.ndim - 1:
         return add(data, bias)
     return add(data, expand_dims(bias, 1, data.ndim - 1 - k))

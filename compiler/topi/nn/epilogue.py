@@ -69,17 +69,17 @@ class Epilogue:
             return given
         if given is None:
             return Epilogue()
-        asked = f"epilogue={given!r}"
+        request = f"epilogue={given!r}"
         if isinstance(given, str) and given in _WORDS:
             given = (given,)
         if not isinstance(given, (tuple, list)):
             raise ArgumentError(
-                asked,
+                request,
                 "an epilogue is a tuple of steps",
                 f"write ('bias', 'relu'), on a command line in quotes: \"('bias','relu')\"\n"
                 f"steps: {_FORMS}",
             )
-        return Epilogue(tuple(_step(one, asked) for one in given))
+        return Epilogue(tuple(_step(one, request) for one in given))
 
     def __bool__(self) -> bool:
         return bool(self.steps)
@@ -116,15 +116,15 @@ class Epilogue:
         dtype = stored or data.dtype
         if not self.steps and dtype == data.dtype:
             return data, []
-        asked = f"epilogue {self.steps} of {data}"
+        request = f"epilogue {self.steps} of {data}"
         if not dt.is_float(data.dtype):
             raise ArgumentError(
-                asked,
+                request,
                 f"elements are {data.dtype}, no floats",
                 "leave the epilogue out, and compute what follows in te or topi",
             )
         given = [channel_axis] if isinstance(channel_axis, int) else list(channel_axis)
-        axes = [one_axis(k, data.ndim, asked) for k in given]
+        axes = [one_axis(k, data.ndim, request) for k in given]
         brought: list[Tensor | None] = []
         for one in self.steps:
             brought.append(_operand(one, data, axes, dtype))
@@ -141,38 +141,43 @@ class Epilogue:
         return out, [t for t in brought if t is not None]
 
 
-def _step(given: Any, asked: str) -> Step:
+def _step(given: Any, request: str) -> Step:
     """One step in canonical form."""
     if isinstance(given, str) and given in _WORDS:
         return given
     name = given[0] if isinstance(given, (tuple, list)) and given else given
     if not isinstance(name, str) or name not in _WITH_NUMBERS:
-        raise ArgumentError(asked, f"{given!r} is no step", f"steps: {_FORMS}")
+        raise ArgumentError(request, f"{given!r} is no step", f"steps: {_FORMS}")
     rest = list(given[1:]) if not isinstance(given, str) else []
     if len(rest) != (2 if name == "clip" else 1):
-        raise ArgumentError(asked, f"{given!r} is not complete", f"write {_WITH_NUMBERS[name]}")
+        raise ArgumentError(request, f"{given!r} is not complete", f"write {_WITH_NUMBERS[name]}")
     if name == "cast":
         dtype = dt.check(rest[0])
         if not dt.is_float(dtype):
             raise ArgumentError(
-                asked, f"{given!r}: {dtype} holds no floats", "cast to float16, bfloat16, ..."
+                request, f"{given!r}: {dtype} holds no floats", "cast to float16, bfloat16, ..."
             )
         return "cast", dtype
-    low, high = _bound(rest[0], -math.inf, given, asked), _bound(rest[1], math.inf, given, asked)
+    low, high = (
+        _bound(rest[0], -math.inf, given, request),
+        _bound(rest[1], math.inf, given, request),
+    )
     if low is None and high is None:
-        raise ArgumentError(asked, f"{given!r}: both ends are open", "leave the step out")
+        raise ArgumentError(request, f"{given!r}: both ends are open", "leave the step out")
     if low is not None and high is not None and low > high:
-        raise ArgumentError(asked, f"{given!r}: {low} is above {high}", "give the lower one first")
+        raise ArgumentError(
+            request, f"{given!r}: {low} is above {high}", "give the lower one first"
+        )
     return "clip", low, high
 
 
-def _bound(value: Any, unbounded: float, given: Any, asked: str) -> float | None:
+def _bound(value: Any, unbounded: float, given: Any, request: str) -> float | None:
     """A bound of a clip; None where it bounds nothing."""
     if value is None or value == unbounded:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         raise ArgumentError(
-            asked, f"{given!r}: bounds are numbers, or None", "write ('clip', 0.0, 6.0)"
+            request, f"{given!r}: bounds are numbers, or None", "write ('clip', 0.0, 6.0)"
         )
     return float(value)
 

@@ -35,8 +35,8 @@ def layer_norm(
     Raises:
         ArgumentError: shapes do not fit.
     """
-    asked = f"layer_norm({data}, {gamma}, {beta}, axis={axis})"
-    over = _over(data, (gamma, beta), axis, asked)
+    request = f"layer_norm({data}, {gamma}, {beta}, axis={axis})"
+    over = _over(data, (gamma, beta), axis, request)
     dtype, data = data.dtype, widened(data)
     many = _elements(data, over)
     away = subtract(data, divide(reduction.sum(data, over, keepdims=True), many))
@@ -66,8 +66,8 @@ def rms_norm(
     Raises:
         ArgumentError: shapes do not fit.
     """
-    asked = f"rms_norm({data}, {weight}, axis={axis})"
-    over = _over(data, (weight,), axis, asked)
+    request = f"rms_norm({data}, {weight}, axis={axis})"
+    over = _over(data, (weight,), axis, request)
     dtype, data = data.dtype, widened(data)
     many = _elements(data, over)
     squares = reduction.sum(multiply(data, data), over, keepdims=True)
@@ -113,14 +113,14 @@ def batch_norm(
     Raises:
         ArgumentError: shapes do not fit, or ``training``.
     """
-    asked = f"batch_norm({data}, axis={axis})"
-    k = one_axis(1 if axis is None else axis, data.ndim, asked)
+    request = f"batch_norm({data}, axis={axis})"
+    k = one_axis(1 if axis is None else axis, data.ndim, request)
     if training:
         why_not = "compute mean and variance with topi.sum"
-        raise ArgumentError(asked, "training is not here", why_not)
+        raise ArgumentError(request, "training is not here", why_not)
     for t in (gamma, beta, moving_mean, moving_var):
         if t.ndim != 1 or not t.shape[0] == data.shape[k]:
-            raise ArgumentError(asked, f"{t} has not one number for each of {data.shape[k]}")
+            raise ArgumentError(request, f"{t} has not one number for each of {data.shape[k]}")
     small = const(1e-5 if epsilon is None else epsilon, data.dtype)
 
     # Two numbers a channel are all that an element needs.
@@ -145,16 +145,16 @@ def batch_norm(
 
 
 def _over(
-    data: Tensor, given: Sequence[Tensor | None], axis: int | Sequence[int], asked: str
+    data: Tensor, given: Sequence[Tensor | None], axis: int | Sequence[int], request: str
 ) -> list[int]:
     """The axes that are normalised, in order; tensors given for them have their shape."""
     axes = [axis] if isinstance(axis, int) else list(axis)
-    over = sorted({one_axis(k, data.ndim, asked) for k in axes})
+    over = sorted({one_axis(k, data.ndim, request) for k in axes})
     if not over:
-        raise ArgumentError(asked, "no axis is named", "axis=-1")
+        raise ArgumentError(request, "no axis is named", "axis=-1")
     for t in given:
         if t is not None and [str(d) for d in t.shape] != [str(data.shape[k]) for k in over]:
-            raise ArgumentError(asked, f"{t} has not the shape of the axes {over}")
+            raise ArgumentError(request, f"{t} has not the shape of the axes {over}")
     return over
 
 
@@ -169,11 +169,11 @@ def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
     Raises:
         ArgumentError: ``Scale`` or ``Shift`` has not one number a channel.
     """
-    asked = f"scale_shift_nchw({Input}, {Scale}, {Shift})"
+    request = f"scale_shift_nchw({Input}, {Scale}, {Shift})"
     if Input.ndim != 4 or Scale.ndim != 1 or Shift.ndim != 1:
-        raise ArgumentError(asked, "give four dimensions, one and one")
+        raise ArgumentError(request, "give four dimensions, one and one")
     if not Input.shape[1] == Scale.shape[0] or not Input.shape[1] == Shift.shape[0]:
-        raise ArgumentError(asked, "there must be one number for each channel")
+        raise ArgumentError(request, "there must be one number for each channel")
 
     def element(b: Any, c: Any, y: Any, x: Any) -> Any:
         return Input(b, c, y, x) * Scale(c) + Shift(c)

@@ -38,11 +38,13 @@ def pad(
         ArgumentError: numbers that do not fit the dimensions, or another mode.
     """
     before, after = pad_before, pad_before if pad_after is None else pad_after
-    asked = f"pad({data.name}, {list(before)}, {list(after)})"
+    request = f"pad({data.name}, {list(before)}, {list(after)})"
     if len(before) != data.ndim or len(after) != data.ndim:
-        raise ArgumentError(asked, f"{data.name} has {data.ndim} dimensions: give as many numbers")
+        raise ArgumentError(
+            request, f"{data.name} has {data.ndim} dimensions: give as many numbers"
+        )
     if min([*before, *after], default=0) < 0:
-        raise ArgumentError(asked, "padding must not be negative")
+        raise ArgumentError(request, "padding must not be negative")
     shape = [d + (b + a) for d, b, a in zip(data.shape, before, after)]
     if mode != "constant":
         return _mirrored(data, tuple(before), tuple(after), mode, shape, name, attrs)
@@ -96,15 +98,17 @@ def _mirrored(
     name: str,
     attrs: dict[str, Any] | None,
 ) -> Tensor:
-    asked = f"pad({data.name}, {list(before)}, {list(after)}, mode={mode!r})"
+    request = f"pad({data.name}, {list(before)}, {list(after)}, mode={mode!r})"
     if mode not in _MODES:
-        raise ArgumentError(asked, "there is no such mode", f"modes: constant, {', '.join(_MODES)}")
+        raise ArgumentError(
+            request, "there is no such mode", f"modes: constant, {', '.join(_MODES)}"
+        )
     inside, most = _MODES[mode]
     for k, (d, b, a) in enumerate(zip(data.shape, before, after)):
-        n = static(d, asked)
+        n = static(d, request)
         if max(b, a) > most(n):
             raise ArgumentError(
-                asked,
+                request,
                 f"dimension {k} of {n} elements has no {max(b, a)} to repeat",
                 f"at most {most(n)} here, or mode='constant'",
             )

@@ -57,18 +57,20 @@ def pool2d(
     Raises:
         ArgumentError: for another type or layout, or windows that do not fit.
     """
-    asked = f"pool2d({data}, {kernel}, {stride}, pool_type={pool_type!r}, layout={layout!r})"
-    places = _places(data, pool_type, layout, asked)
+    request = f"pool2d({data}, {kernel}, {stride}, pool_type={pool_type!r}, layout={layout!r})"
+    places = _places(data, pool_type, layout, request)
     if ceil_mode not in (True, False):
-        raise ArgumentError(asked, f"ceil_mode is {ceil_mode!r}, no bool", "name it: layout='NHWC'")
+        raise ArgumentError(
+            request, f"ceil_mode is {ceil_mode!r}, no bool", "name it: layout='NHWC'"
+        )
     image, size = [data.shape[k] for k in places], each(kernel, "kernel", 2, 1)
-    along = windows_of(image, size, stride, padding, dilation, asked, ceil_mode)
+    along = windows_of(image, size, stride, padding, dilation, request, ceil_mode)
     zeros = pool_type == "avg" and count_include_pad
     counted = [range(-w.before, w.image + w.after) if zeros else range(w.image) for w in along]
     partial = ceil_mode or not zeros
     if partial:
         for name, windows, inside in zip(("height", "width"), along, counted):
-            _check_windows(name, windows, inside, asked)
+            _check_windows(name, windows, inside, request)
     source = padded(data, places, along, _outside(data.dtype, pool_type), "pad_temp")
     axes = [reduce_axis((0, w.size), name="rv") for w in along]
 
@@ -119,15 +121,15 @@ def adaptive_pool(
     Raises:
         ArgumentError: for another type or layout, or no window at all.
     """
-    asked = f"adaptive_pool({data}, {output_size}, {pool_type!r}, {layout!r})"
-    places = _places(data, pool_type, layout, asked)
+    request = f"adaptive_pool({data}, {output_size}, {pool_type!r}, {layout!r})"
+    places = _places(data, pool_type, layout, request)
     wanted = pair(output_size, "output_size")
-    have = [static(data.shape[k], asked) for k in places]
+    have = [static(data.shape[k], request) for k in places]
     if min(wanted) < 1:
-        raise ArgumentError(asked, f"output_size {wanted} has a number below 1", "1 or more")
+        raise ArgumentError(request, f"output_size {wanted} has a number below 1", "1 or more")
     if min(have) < 1:
         raise ArgumentError(
-            asked,
+            request,
             f"images of {have[0]}x{have[1]} have no pixels for {wanted[0]}x{wanted[1]} windows",
             "give images of at least one pixel",
         )
@@ -225,14 +227,14 @@ def _inside(i: Any, along: Windows, counted: range) -> Any:
     return many
 
 
-def _check_windows(name: str, along: Windows, counted: range, asked: str) -> None:
+def _check_windows(name: str, along: Windows, counted: range, request: str) -> None:
     """Refuse a window without a place that counts: of nothing there is no maximum, no average."""
     for i in range(along.count):
         first = along.place(i, 0) - along.before
         inside = range(first, first + along.size * along.dilation, along.dilation)
         if not any(at in counted for at in inside):
             raise ArgumentError(
-                asked,
+                request,
                 f"window {i} of the {name} takes {', '.join(map(str, inside[:8]))}"
                 f"{', ...' if along.size > 8 else ''} of {along.image} pixels, which is padding "
                 "only",
@@ -241,22 +243,22 @@ def _check_windows(name: str, along: Windows, counted: range, asked: str) -> Non
             )
 
 
-def _places(data: Tensor, pool_type: str, layout: str, asked: str) -> tuple[int, int]:
+def _places(data: Tensor, pool_type: str, layout: str, request: str) -> tuple[int, int]:
     """The dimensions of the data that are the height and the width."""
     if pool_type not in ("max", "avg"):
-        raise ArgumentError(asked, "a pool is 'max' or 'avg'", "pool_type='max'")
-    parts = Layout.of(layout, asked).parts
+        raise ArgumentError(request, "a pool is 'max' or 'avg'", "pool_type='max'")
+    parts = Layout.of(layout, request).parts
     if len(parts) != data.ndim:
         extents = [f"{block}{letter.lower()}" if block else letter for letter, block in parts]
         raise ArgumentError(
-            asked,
+            request,
             f"images are ({', '.join(extents)}), and {data} has {data.ndim} dimensions",
             "name the data's layout, e.g. layout='NHWC'",
         )
     places = [k for letter in "HW" for k, (x, _) in enumerate(parts) if x == letter]
     if len(places) != 2:
         raise ArgumentError(
-            asked,
+            request,
             f"the layout {layout!r} does not have each of H and W as one dimension",
             "topi.layout_transform(data, layout, 'NCHW')",
         )

@@ -51,7 +51,7 @@ def windows_of(
     strides: object,
     padding: Any,
     dilation: object,
-    asked: str,
+    request: str,
     ceil_mode: bool = False,
 ) -> list[Windows]:
     """The windows along each dimension of an image.
@@ -61,7 +61,7 @@ def windows_of(
         strides, dilation: an int, or one for each dimension.
         padding: an int, one for each dimension, two (those in front, then those behind),
             ``"VALID"`` or ``"SAME"``.
-        asked: the call, for errors.
+        request: the call, for errors.
         ceil_mode: a last window may hang over the end.
 
     Raises:
@@ -69,14 +69,14 @@ def windows_of(
     """
     rank = len(image)
     steps, spread = each(strides, "strides", rank, 1), each(dilation, "dilation", rank, 1)
-    sizes = [static(k, asked) for k in size]
+    sizes = [static(k, request) for k in size]
     before, after = sides(padding, [(k - 1) * d + 1 for k, d in zip(sizes, spread)])
-    pixels = [static(n, asked) for n in image]
+    pixels = [static(n, request) for n in image]
     overhang = [s - 1 if ceil_mode else 0 for s in steps]
     rows = zip(pixels, sizes, steps, spread, before, after, overhang)
     windows = [Windows(*row) for row in rows]
     if any(along.count < 1 for along in windows):
-        raise ArgumentError(asked, "the window is larger than the padded image")
+        raise ArgumentError(request, "the window is larger than the padded image")
     return windows
 
 

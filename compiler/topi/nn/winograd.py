@@ -69,12 +69,12 @@ def conv2d_winograd(
         ArgumentError: another layout or window, channels that differ, an image smaller than the
             window.
     """
-    asked = f"conv2d_winograd({data}, {weight}, {m}, padding={padding}, layout={layout!r})"
-    n, h, w, ci, co = _sizes(data, weight, layout, asked)
+    request = f"conv2d_winograd({data}, {weight}, {m}, padding={padding}, layout={layout!r})"
+    n, h, w, ci, co = _sizes(data, weight, layout, request)
     (top, left, bottom, right), last = padding, layout == "NHWC"
     oh, ow = h + top + bottom - WINDOW + 1, w + left + right - WINDOW + 1
     if min(oh, ow) < 1:
-        raise ArgumentError(asked, "the window is larger than the padded image")
+        raise ArgumentError(request, "the window is larger than the padded image")
     th, tw = -(-oh // m), -(-ow // m)
     tiles, matrices, alpha = n * th * tw, winograd_matrices(m, WINDOW, points), m + WINDOW - 1
     blocks, panels = -(-tiles // block), -(-co // panel)
@@ -140,19 +140,19 @@ def _patches(
     return compute((-(-tiles // block), block, alpha, alpha, ci), pixel, name="patch")
 
 
-def _sizes(data: Tensor, weight: Tensor, layout: str, asked: str) -> tuple[int, ...]:
+def _sizes(data: Tensor, weight: Tensor, layout: str, request: str) -> tuple[int, ...]:
     """Images, their height and width, and the channels of data and result."""
     if layout not in ("NHWC", "NCHW"):
-        raise ArgumentError(asked, f"the layout {layout!r} is unknown", "'NHWC' or 'NCHW'")
-    images = [static(d, asked) for d in data.shape]
-    weights = [static(d, asked) for d in weight.shape]
+        raise ArgumentError(request, f"the layout {layout!r} is unknown", "'NHWC' or 'NCHW'")
+    images = [static(d, request) for d in data.shape]
+    weights = [static(d, request) for d in weight.shape]
     if layout == "NHWC":
         (n, h, w, ci), (*window, ci2, co) = images, weights
     else:
         (n, ci, h, w), (co, ci2, *window) = images, weights
     if window != [WINDOW, WINDOW] or ci != ci2:
         raise ArgumentError(
-            asked, "it needs a 3x3 window over the channels of data", "use conv2d for others"
+            request, "it needs a 3x3 window over the channels of data", "use conv2d for others"
         )
     return n, h, w, ci, co
 

@@ -56,15 +56,15 @@ def winograd_matrices(m: int, r: int = 3, points: Sequence[Any] | None = None) -
     >>> [[int(x) for x in row] for row in winograd_matrices(2).bt]
     [[-1, 0, 1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]]
     """
-    asked = f"winograd_matrices({m}, {r})"
+    request = f"winograd_matrices({m}, {r})"
     if min(m, r) < 1:
-        raise ArgumentError(asked, "there must be at least one result and one element")
+        raise ArgumentError(request, "there must be at least one result and one element")
     needed = m + r - 2
     usual = FIVE_POINTS if needed == len(FIVE_POINTS) else POINTS[:needed]
     given = usual if points is None else tuple(Fraction(p) for p in points)
     if len(given) != needed or len(set(given)) != needed:
         raise ArgumentError(
-            f"{asked} with the points {', '.join(map(str, given))}",
+            f"{request} with the points {', '.join(map(str, given))}",
             f"{needed} different ones are needed, and infinity beside them",
             f"give {needed} points" if points is not None else "give points of your own",
         )

@@ -62,14 +62,14 @@ class Tuner:
             ArgumentError: a callback of another kind, or as :func:`whet.tune`, whose other errors
                 are raised, too.
         """
-        asked = f"{type(self).__name__}.tune"
+        request = f"{type(self).__name__}.tune"
         if si_prefix != "G":
-            raise ArgumentError(asked, f"si_prefix={si_prefix!r}", "speeds are shown in GFLOP/s")
+            raise ArgumentError(request, f"si_prefix={si_prefix!r}", "speeds are shown in GFLOP/s")
         logs = [c.file_out for c in callbacks if isinstance(c, LogToFile)]
         unknown = [c for c in callbacks if not isinstance(c, LogToFile | ProgressBar)]
         if unknown or len(logs) > 1:
             raise ArgumentError(
-                asked,
+                request,
                 f"callbacks={list(callbacks)!r}: "
                 + ("only one log is written" if not unknown else f"{unknown[0]!r} is not one of"),
                 "callbacks: autotvm.callback.log_to_file, autotvm.callback.progress_bar; "

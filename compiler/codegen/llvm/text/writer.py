@@ -262,10 +262,10 @@ class FunctionWriter:
             buffer: the pointer to what is written.
             ways: the lines for each condition; and those for none.
         """
-        asked, waiting = tuple(conditions), self._waiting
-        if waiting and (waiting[0][:2] != (asked, buffer) or len(waiting) == MAX_IN_A_ROW):
+        under, waiting = tuple(conditions), self._waiting
+        if waiting and (waiting[0][:2] != (under, buffer) or len(waiting) == MAX_IN_A_ROW):
             self.flush()
-        self._waiting.append((asked, buffer, ways))
+        self._waiting.append((under, buffer, ways))
 
     def flush(self) -> None:
         """Write what waits for more of its kind, here."""

@@ -229,17 +229,17 @@ class PycudaContext:
     def load(self, image: bytes) -> PycudaImage:
         """Load a cubin, or PTX."""
         arch = self.properties.arch
-        asked = f"loading {len(image)} bytes of code on {self} ({arch})"
+        request = f"loading {len(image)} bytes of code on {self} ({arch})"
         try:
             with self, self.library.relaxed():
                 self.leaving.unload()
                 return PycudaImage(self, self.drv.module_from_buffer(image))
         except self.drv.Error as error:
             if isinstance(error, self.drv.MemoryError) or self._is_lost():
-                raise self.failed(asked, error) from None
+                raise self.failed(request, error) from None
             cuda = self.properties.driver_version
             out = f"build it for -arch={arch}, by an NVRTC no newer than the driver's CUDA {cuda}"
-            raise ArtifactError(asked, str(error), out) from None
+            raise ArtifactError(request, str(error), out) from None
 
     def launch(
         self,
@@ -335,11 +335,11 @@ class PycudaContext:
             free, total = self.drv.mem_get_info()
         return int(free), int(total)
 
-    def failed(self, asked: str, error: Exception) -> WhetError:
+    def failed(self, request: str, error: Exception) -> WhetError:
         """One of pycuda's errors as ours."""
         if isinstance(error, self.drv.MemoryError):
-            return OutOfMemoryError(asked, str(error), "take smaller arrays")
-        return KernelError(asked, str(error), self._way_out())
+            return OutOfMemoryError(request, str(error), "take smaller arrays")
+        return KernelError(request, str(error), self._way_out())
 
     def _way_out(self) -> str:
         """Of an error; destroys nothing any more if all later calls fail, as that would, too."""
