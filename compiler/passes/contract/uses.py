@@ -16,6 +16,8 @@ def is_address(n: object) -> TypeGuard[Call]:
 
 def handed_on(n: object) -> Buffer | None:
     """The buffer whose memory a node takes the address of, views or is about; else None."""
+    if not isinstance(n, (BufferView, DeclBuffer, AttrStmt, Call)):  # most nodes, at once
+        return None
     if isinstance(n, (BufferView, DeclBuffer)):
         return n.buffer
     if isinstance(n, AttrStmt) and isinstance(n.node, Buffer):
