@@ -42,7 +42,7 @@ class Plot:
         self.left = 30 + CHARACTER * longest
         self.right, self.top = 14.0, 10.0
         widest = max((len(shortened(said)) for _, said in self._x_ticks), default=0)
-        # Whether the words under the axis would run into each other.
+        # True where the words under the axis would run into each other.
         slot = (self.width - self.left - self.right) / max(len(self._x_ticks), 1)
         self.slanted = isinstance(self.x, Categories) and CHARACTER * widest + 4 > slot
         if not isinstance(self.x, Categories):

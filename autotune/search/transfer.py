@@ -261,7 +261,7 @@ def _points(parts: list[_Part], space: ConfigSpace) -> dict[int, list[int]]:
     rows = ((part.fits, trial.choices) for part in parts for trial in part.trials)
     for row, (fits, choices) in enumerate(rows):
         if fits and choices is not None:
-            # What no template ever made has no point.
+            # A config that no template made has no point.
             with suppress(SpaceError, KeyError, TypeError, ValueError):
                 points[row] = [place(name, choices[name]) for name in space.knobs]
     return points

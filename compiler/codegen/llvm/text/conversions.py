@@ -96,7 +96,7 @@ def _odd(v: Value) -> Value:
     return bits.floats()
 
 
-# What LLVM calls to convert a half where the processor has no instruction for it (x86-64 without
+# Functions that LLVM calls to convert a float16 where the processor cannot (x86-64 without
 # f16c). Widening: the bits as a float are too small by 2**112. Rounding: that of the mantissa's
 # addition, or for a denormal result that of adding a half, whose last bit is worth 2**-24.
 HALF_SUPPORT = """
