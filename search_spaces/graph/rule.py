@@ -27,8 +27,6 @@ class Rule(Protocol):
     What a rule does not touch has default loops.
     """
 
-    name: str
-
     def applies(self, group: Group) -> bool:
         """True if the rule can schedule the group; structure only, no config is known."""
         ...

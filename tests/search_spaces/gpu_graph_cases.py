@@ -21,7 +21,7 @@ class Graph:
         make: from the type of its floats to the inputs and the result.
         kernels: of the default config.
         dtype: it is tested in.
-        rule: of its last group.
+        rule: the class of its last group's rule.
     """
 
     make: Callable[[str], Made]
@@ -222,46 +222,46 @@ def transposed(dtype: str, c: int, h: int, o: int, stride: int) -> Made:
 
 
 WINDOWS = {
-    "depthwise": Graph(lambda t: depthwise(t, 5, 9, 3), 1, "gpu window"),
-    "depthwise /2": Graph(lambda t: depthwise(t, 5, 17, 3, 2), 1, "gpu window"),
-    "depthwise last": Graph(lambda t: depthwise(t, 8, 9, 5, last=True), 1, "gpu window"),
-    "multiplier": Graph(lambda t: depthwise(t, 3, 7, 3, last=True, each=2), 1, "gpu window"),
+    "depthwise": Graph(lambda t: depthwise(t, 5, 9, 3), 1, "GpuWindow"),
+    "depthwise /2": Graph(lambda t: depthwise(t, 5, 17, 3, 2), 1, "GpuWindow"),
+    "depthwise last": Graph(lambda t: depthwise(t, 8, 9, 5, last=True), 1, "GpuWindow"),
+    "multiplier": Graph(lambda t: depthwise(t, 3, 7, 3, last=True, each=2), 1, "GpuWindow"),
     "depthwise halves": Graph(
-        lambda t: depthwise(t, 8, 9, 3, last=True), 1, "gpu window", "float16"
+        lambda t: depthwise(t, 8, 9, 3, last=True), 1, "GpuWindow", "float16"
     ),
-    "large window": Graph(lambda t: depthwise(t, 2, 23, 21), 1, "gpu window"),
-    "dear weights": Graph(lambda t: dear_weights(t, 3, 9), 2, "gpu window"),
-    "max pool": Graph(lambda t: pooled(t, (2, 3, 13, 13), "max", 3, 2, 1), 1, "gpu window"),
-    "avg pool": Graph(lambda t: pooled(t, (2, 3, 12, 9), "avg", 2, 2, 0), 1, "gpu window"),
-    "moving": Graph(lambda t: moving(t, (3, 70), 7), 1, "gpu window"),
-    "dilated": Graph(lambda t: moving(t, (3, 70), 3, 4), 1, "gpu window"),
-    "long window": Graph(lambda t: moving(t, (2, 170), 130), 1, "gpu window"),
-    "cubes": Graph(lambda t: box(t, (6, 7, 11), 3), 1, "gpu window"),
+    "large window": Graph(lambda t: depthwise(t, 2, 23, 21), 1, "GpuWindow"),
+    "dear weights": Graph(lambda t: dear_weights(t, 3, 9), 2, "GpuWindow"),
+    "max pool": Graph(lambda t: pooled(t, (2, 3, 13, 13), "max", 3, 2, 1), 1, "GpuWindow"),
+    "avg pool": Graph(lambda t: pooled(t, (2, 3, 12, 9), "avg", 2, 2, 0), 1, "GpuWindow"),
+    "moving": Graph(lambda t: moving(t, (3, 70), 7), 1, "GpuWindow"),
+    "dilated": Graph(lambda t: moving(t, (3, 70), 3, 4), 1, "GpuWindow"),
+    "long window": Graph(lambda t: moving(t, (2, 170), 130), 1, "GpuWindow"),
+    "cubes": Graph(lambda t: box(t, (6, 7, 11), 3), 1, "GpuWindow"),
 }
 CHAINS = {
     "variance of channels": Graph(
-        lambda t: variance(t, (3, 4, 9, 9), [0, 2, 3]), 2, "gpu multi-kernel"
+        lambda t: variance(t, (3, 4, 9, 9), [0, 2, 3]), 2, "GpuMultiKernel"
     ),
-    "batch norm": Graph(lambda t: normalised(t, (300, 9), [0]), 3, "gpu multi-kernel"),
-    "a long row": Graph(lambda t: softmax(t, (2, 33000), 1), 5, "gpu multi-kernel"),
-    "blur": Graph(lambda t: blurred(t, 80), 1, "gpu multi-kernel"),
-    "columns": Graph(lambda t: softmax(t, (30, 70, 72), 1), 1, "gpu columns"),
-    "first axis": Graph(lambda t: softmax(t, (70, 2048), 0), 1, "gpu columns"),
-    "halves in columns": Graph(lambda t: softmax(t, (8, 70, 300), 1), 1, "gpu columns", "float16"),
-    "channels last": Graph(lambda t: normalised(t, (9, 9, 8, 256), [1, 2]), 1, "gpu columns"),
-    "logsumexp": Graph(lambda t: log_sum_exp(t, 3, 70, 700), 1, "gpu columns"),
-    "log of sums": Graph(lambda t: log_sums(t, 5, 300), 1, "gpu rows"),
-    "two in one": Graph(lambda t: spread_of_rows(t, 2, 33000), 6, "gpu multi-kernel"),
-    "backwards": Graph(lambda t: backwards(t, 8, 128), 1, "gpu rows"),
-    "transposed": Graph(lambda t: with_transposed(t, 64), 1, "gpu rows"),
-    "short columns": Graph(lambda t: softmax(t, (65, 9, 37), 1), 1, "gpu rows"),
+    "batch norm": Graph(lambda t: normalised(t, (300, 9), [0]), 3, "GpuMultiKernel"),
+    "a long row": Graph(lambda t: softmax(t, (2, 33000), 1), 5, "GpuMultiKernel"),
+    "blur": Graph(lambda t: blurred(t, 80), 1, "GpuMultiKernel"),
+    "columns": Graph(lambda t: softmax(t, (30, 70, 72), 1), 1, "GpuColumns"),
+    "first axis": Graph(lambda t: softmax(t, (70, 2048), 0), 1, "GpuColumns"),
+    "halves in columns": Graph(lambda t: softmax(t, (8, 70, 300), 1), 1, "GpuColumns", "float16"),
+    "channels last": Graph(lambda t: normalised(t, (9, 9, 8, 256), [1, 2]), 1, "GpuColumns"),
+    "logsumexp": Graph(lambda t: log_sum_exp(t, 3, 70, 700), 1, "GpuColumns"),
+    "log of sums": Graph(lambda t: log_sums(t, 5, 300), 1, "GpuRows"),
+    "two in one": Graph(lambda t: spread_of_rows(t, 2, 33000), 6, "GpuMultiKernel"),
+    "backwards": Graph(lambda t: backwards(t, 8, 128), 1, "GpuRows"),
+    "transposed": Graph(lambda t: with_transposed(t, 64), 1, "GpuRows"),
+    "short columns": Graph(lambda t: softmax(t, (65, 9, 37), 1), 1, "GpuRows"),
 }
 FUSIONS = {
-    "transposed convolution": Graph(lambda t: transposed(t, 6, 5, 8, 2), 1, "gpu tiled"),
-    "transposed, to colours": Graph(lambda t: transposed(t, 16, 5, 3, 2), 1, "gpu reduction"),
-    "scores": Graph(lambda t: attention(t, 2, 33, 16, False), 2, "gpu rows"),
-    "attention": Graph(lambda t: attention(t, 2, 33, 16), 3, "gpu tiled"),
-    "add and norm": Graph(lambda t: added_and_normalised(t, 17, 24, 40), 2, "gpu rows"),
-    "residual block": Graph(lambda t: residual_block(t, 8, 6), 2, "gpu tiled"),
-    "separable": Graph(lambda t: separable(t, 8, 9, 12), 2, "gpu tiled"),
+    "transposed convolution": Graph(lambda t: transposed(t, 6, 5, 8, 2), 1, "GpuTiled"),
+    "transposed, to colours": Graph(lambda t: transposed(t, 16, 5, 3, 2), 1, "GpuReduction"),
+    "scores": Graph(lambda t: attention(t, 2, 33, 16, False), 2, "GpuRows"),
+    "attention": Graph(lambda t: attention(t, 2, 33, 16), 3, "GpuTiled"),
+    "add and norm": Graph(lambda t: added_and_normalised(t, 17, 24, 40), 2, "GpuRows"),
+    "residual block": Graph(lambda t: residual_block(t, 8, 6), 2, "GpuTiled"),
+    "separable": Graph(lambda t: separable(t, 8, 9, 12), 2, "GpuTiled"),
 }

@@ -49,8 +49,6 @@ _MOST_UNROLLED = (16, 4)
 class Injective(Rule):
     """Vectors along the contiguous axis; blocks where a read is contiguous along another one."""
 
-    name = "injective"
-
     def applies(self, group: Group) -> bool:
         """Stages without a reduction that have a loop at all."""
         return group.role == INJECTIVE and not group.members and group.anchor.points > 1

@@ -44,8 +44,6 @@ _LONG = 64  # steps of a reduction that is worth cutting
 class Reduction(Rule):
     """Partial sums in lanes, or lanes across what is kept; chunks for threads."""
 
-    name = "reduction"
-
     def applies(self, group: Group) -> bool:
         """A reduction that is not a part of a chain of rows, nor of a form that is tiled."""
         return group.role in (REDUCTION, TILED) and not group.members

@@ -49,8 +49,6 @@ _STORED_KNOBS = 4  # stages of a chain that may be computed again instead
 class Rows(Rule):
     """All stages of a row, or of a block of columns, at one step of the last stage's loops."""
 
-    name = "rows"
-
     def applies(self, group: Group) -> bool:
         """A group with members; its anchor is a reduction or injective."""
         return group.is_chain

@@ -14,8 +14,6 @@ from whet.search_spaces.rules.cpu.tiling.tiled import Tiled
 class DefaultLoops(Rule):
     """Leaves every stage as ``te.create_schedule`` made it."""
 
-    name = "default loops"
-
     def applies(self, group: Group) -> bool:
         """Any group."""
         return True

@@ -47,8 +47,6 @@ _WIDTH, _FEW = 32, 64
 class GpuColumns(Rule):
     """All stages of some columns by the same threads, which share each of them."""
 
-    name = "gpu columns"
-
     def applies(self, group: Group) -> bool:
         """A group with members, of many columns that all its stages go through alike."""
         many = group.is_chain and row_count(group) >= _WIDTH * _FEW

@@ -42,8 +42,6 @@ _TILES = (16, 32, 64)
 class GpuInjective(Rule):
     """Vectors of 16 bytes, neighbours by neighbouring threads; tiles where a read crosses."""
 
-    name = "gpu injective"
-
     def applies(self, group: Group) -> bool:
         """Stages without a reduction that have a loop at all."""
         return group.role == INJECTIVE and not group.members

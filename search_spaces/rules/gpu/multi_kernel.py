@@ -34,8 +34,6 @@ _RULES: tuple[Rule, ...] = (GpuWindow(), GpuReduction(), GpuInjective())
 class GpuMultiKernel(Rule):
     """Each reduction of a chain alone, what is cheap between them inlined."""
 
-    name = "gpu multi-kernel"
-
     def applies(self, group: Group) -> bool:
         """A group with members that the rule for rows has left."""
         return group.is_chain

@@ -44,8 +44,6 @@ from whet.search_spaces.rules.gpu.reduction_plan import SHARES, WIDTH, Plan, is_
 class GpuReduction(Rule):
     """A block for an element, threads across elements, or an element a thread."""
 
-    name = "gpu reduction"
-
     def applies(self, group: Group) -> bool:
         """A reduction that is not a part of a chain of rows."""
         return group.role in (REDUCTION, TILED) and not group.members

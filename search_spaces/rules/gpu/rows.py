@@ -61,8 +61,6 @@ _MANY = 1 << 15
 class GpuRows(Rule):
     """All stages of a row by the same threads, each of which has the same part of every stage."""
 
-    name = "gpu rows"
-
     def applies(self, group: Group) -> bool:
         """A group with members whose rows blocks can hold, or the registers of a thread."""
         if not group.is_chain:

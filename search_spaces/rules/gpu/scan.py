@@ -53,8 +53,6 @@ Write = Callable[[Any, Any], None]
 class GpuScan(Rule):
     """Rows by blocks, columns by threads, either in segments."""
 
-    name = "gpu scan"
-
     def applies(self, group: Group) -> bool:
         """The stages of ``topi.cumsum`` and ``topi.cumprod``."""
         op = group.anchor.op

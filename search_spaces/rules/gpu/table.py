@@ -20,8 +20,6 @@ from whet.search_spaces.rules.gpu.window import GpuWindow
 class GpuElementwiseFallback(Rule):
     """All loops of a stage are fused, and their steps shared among threads."""
 
-    name = "gpu elementwise fallback"
-
     def applies(self, group: Group) -> bool:
         """Any group."""
         return True

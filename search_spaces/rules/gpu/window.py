@@ -40,8 +40,6 @@ _TALL, _SHORT, _MANY = 8, 4, 14
 class GpuWindow(Rule):
     """A few neighbouring pixels for each thread, and what they read in its registers."""
 
-    name = "gpu window"
-
     def applies(self, group: Group) -> bool:
         """A reduction over windows of one tensor, with at most what pads that before it."""
         found = window_of(group.anchor) if group.role in (REDUCTION, TILED) else None

@@ -28,8 +28,6 @@ _QUICK_TILES = 12  # tiles of a quick space: the best guesses
 class Tiled(Rule):
     """Multi-level tiling of a reduction; see :mod:`whet.search_spaces.rules.cpu.tiling.plan`."""
 
-    name = "tiled"
-
     def applies(self, group: Group) -> bool:
         """A reduction of one result with reuse, of known extents."""
         op = group.anchor.op

@@ -75,8 +75,6 @@ class _Gemm:
 class GpuTiled(Rule):
     """Tiles in shared memory and registers, with an elementwise epilogue."""
 
-    name = "gpu tiled"
-
     def applies(self, group: Group) -> bool:
         """A contraction of two operands, each with axes of the result that the other has not."""
         found = contraction_of(group.anchor.op) if group.role == TILED else None
