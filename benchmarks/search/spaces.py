@@ -83,7 +83,6 @@ def matmul(N: int, K: int, M: int) -> tuple:
 @whet.template("recorded/conv2d", version=1)
 def conv2d(CI: int, H: int, W: int, CO: int, KH: int, KW: int) -> tuple:
     """A convolution, NCHW, stride 1, "same" padding, batch 1, float32; weights may be packed."""
-    ph, pw = KH // 2, KW // 2
     D = te.placeholder((1, CI, H, W), "float32", name="D")
     Wt = te.placeholder((CO, CI, KH, KW), "float32", name="W")
     cfg = whet.get_config()
@@ -95,7 +94,21 @@ def conv2d(CI: int, H: int, W: int, CO: int, KH: int, KW: int) -> tuple:
     cfg.define_knob("order", ["cyx", "yxc", "kyx"] if KH * KW == 1 else ["cyx", "kyx"])
     cfg.define_knob("vectorize", [False, True])
     cfg.define_knob("unroll", [False, True])
-    cm, cr = cfg["tile_c"].val
+    padded, C = _convolution(D, Wt, cfg["tile_c"].val[1] if cfg["pack"].val else 0)
+    s = te.create_schedule(C.op)
+    outer = _tiled_convolution(cfg, s, C)
+    if padded is not D:
+        if cfg["pad"].val == "inline":
+            s[padded].compute_inline()
+        elif cfg["pad"].val == "block":
+            s[padded].compute_at(s[C], outer)
+    return s, [D, Wt, C]
+
+
+def _convolution(D: Any, Wt: Any, block: int) -> tuple:
+    """The padded data and the convolution; weights packed in blocks of channels, 0: as they are."""
+    (_, CI, H, W), (CO, _, KH, KW) = D.shape, Wt.shape
+    ph, pw = KH // 2, KW // 2
     padded = D
     if ph or pw:
         padded = te.compute(
@@ -109,22 +122,26 @@ def conv2d(CI: int, H: int, W: int, CO: int, KH: int, KW: int) -> tuple:
     ry = te.reduce_axis((0, KH), name="ry")
     rx = te.reduce_axis((0, KW), name="rx")
     P = None
-    if cfg["pack"].val:
+    if block:
         P = te.compute(
-            (-(-CO // cr), CI, KH, KW, cr),
-            lambda o, c, y, x, i: Wt[te.min(o * cr + i, CO - 1), c, y, x],
+            (-(-CO // block), CI, KH, KW, block),
+            lambda o, c, y, x, i: Wt[te.min(o * block + i, CO - 1), c, y, x],
             name="P",
         )
-    C = te.compute(
+    return padded, te.compute(
         (1, CO, H, W),
         lambda n, o, y, x: te.sum(
             padded[n, rc, y + ry, x + rx]
-            * (P[o // cr, rc, ry, rx, o % cr] if P is not None else Wt[o, rc, ry, rx]),
+            * (P[o // block, rc, ry, rx, o % block] if P is not None else Wt[o, rc, ry, rx]),
             axis=[rc, ry, rx],
         ),
         name="C",
     )
-    s = te.create_schedule(C.op)
+
+
+def _tiled_convolution(cfg: Any, s: Any, C: Any) -> Any:
+    """The convolution's tiles as the config says; the loop at which a block's padding is made."""
+    cm, cr = cfg["tile_c"].val
     acc = s.cache_write(C, "local")
     _, o, y, x = s[C].op.axis
     oo, ob = s[C].split(o, factor=cm * cr)
@@ -134,11 +151,11 @@ def conv2d(CI: int, H: int, W: int, CO: int, KH: int, KW: int) -> tuple:
     order = cfg["order"].val
     if order == "yxc":
         s[C].reorder(yo, xo, oo, om, oi, yi, xi)
-        at, outer = om, xo
+        outer = xo
     else:
         s[C].reorder(oo, yo, xo, om, oi, yi, xi)
-        at, outer = om, yo
-    s[acc].compute_at(s[C], at)
+        outer = yo
+    s[acc].compute_at(s[C], om)
     _, ao, ay, ax = s[acc].op.axis
     c, ky, kx = s[acc].op.reduce_axis
     if order == "kyx":
@@ -153,12 +170,7 @@ def conv2d(CI: int, H: int, W: int, CO: int, KH: int, KW: int) -> tuple:
             s[acc].unroll(axis)
         s[C].unroll(oi)
         s[C].unroll(yi)
-    if padded is not D:
-        if cfg["pad"].val == "inline":
-            s[padded].compute_inline()
-        elif cfg["pad"].val == "block":
-            s[padded].compute_at(s[C], outer)
-    return s, [D, Wt, C]
+    return outer
 
 
 @whet.template("recorded/depthwise", version=1)

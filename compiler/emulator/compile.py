@@ -128,7 +128,7 @@ def _options(checks: bool, quick: bool) -> tuple[str, ...]:
 
 @functools.cache
 def _headers() -> dict[str, str]:
-    headers = (file for file in files("whet.compiler.emulator").iterdir() if file.name[-2:] == ".h")
+    headers = files("whet.compiler.emulator").joinpath("include").iterdir()
     return {file.name: file.read_text() for file in sorted(headers, key=lambda file: file.name)}
 
 

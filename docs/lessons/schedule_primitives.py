@@ -374,8 +374,8 @@ show(s, [A, B])
 # ---------
 #
 # A reduction may begin at another index than 0. ``normalize`` gives a schedule in which each
-# loop counts from
-# 0. ``lower`` does as much by itself; it is here for code that looks at a schedule's relations.
+# loop counts from 0. ``lower`` does as much by itself; it is here for code that looks at
+# a schedule's relations.
 
 A = te.placeholder((8,), name="A")
 k = te.reduce_axis((2, 4), name="k")
@@ -383,33 +383,3 @@ B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
 s = te.create_schedule(B.op).normalize()
 print(s[B].relations)
 show(s, [A, B])
-
-# %%
-# The trace
-# ---------
-#
-# Every primitive is recorded. The trace is a program that makes the same schedule again, and it
-# can be applied to a fresh schedule of the same computation.
-
-s, A, B = doubled(64)
-outer, inner = s[B].split(B.op.axis[0], factor=8)
-s[B].vectorize(inner)
-s[B].parallel(outer)
-print(s.trace)
-
-again = s.trace.apply(te.create_schedule(B.op))
-with TARGET:
-    assert str(whet.lower(again, [A, B])) == str(whet.lower(s, [A, B]))
-
-# %%
-# A drawing
-# ---------
-#
-# ``show`` draws the stages, their loops, and where each is attached.
-# ``s.show("schedule.html")`` writes a file.
-
-s, A, T, U = smoothed(64)
-outer, inner = s[U].split(U.op.axis[0], factor=8)
-s[T].compute_at(s[U], outer)
-s[U].vectorize(inner)
-s.show()

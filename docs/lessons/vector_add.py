@@ -55,6 +55,19 @@ s[C].vectorize(inner)
 print(s.trace)
 
 # %%
+# The trace is a program: applied to a fresh schedule of the same computation, it makes the same
+# decisions again.
+
+again = s.trace.apply(te.create_schedule(C.op))
+assert str(whet.lower(again, [A, B, C])) == str(whet.lower(s, [A, B, C]))
+
+# %%
+# ``show`` draws the stages, their loops, and where each is attached.
+# ``s.show("schedule.html")`` writes a file.
+
+s.show()
+
+# %%
 # Down to loops
 # -------------
 #
@@ -63,7 +76,7 @@ print(s.trace)
 # 1. ``compiler/te/lower/infer_bound.py`` gives each loop its number of steps;
 # 2. ``compiler/te/lower/schedule_ops.py`` writes the loop nests, with guards where 16
 #    does not divide 1000;
-# 3. the passes rewrite them, one after the other. ``compiler/passes/pipeline.py`` is the list.
+# 3. the passes rewrite them, one after the other. ``compiler/passes/table.py`` is the list.
 #
 # Passes depend on the target: vectors are as wide as the registers of the processor. Here we
 # name one, so that this page looks the same wherever it is made.

@@ -14,6 +14,8 @@ import whet
 from whet.search_spaces.operators.arguments import each
 
 RANK = {"conv1d_ncw": 1, "conv2d_nchw": 2, "conv2d_nhwc": 2, "conv2d_nchwc": 2, "conv3d_ncdhw": 3}
+NEAR = {"float32": 2e-5, "float64": 1e-11, "float16": 2e-3}
+"""How near a result must be, relative to the largest."""
 
 
 def convolved(
@@ -81,10 +83,7 @@ def check(
     for number, config in enumerate(configs):
         f, tensors = built(task, config)
         rng = np.random.default_rng(100 + number)
-        shapes = [tuple(int(d) for d in t.shape) for t in tensors]
-        given = [
-            rng.standard_normal(shape).astype(t.dtype) for shape, t in zip(shapes[:-1], tensors)
-        ]
+        given = [rng.standard_normal(shape(t)).astype(t.dtype) for t in tensors[:-1]]
         exact = [x.astype(np.float64) for x in given]
         plain = convolved(
             _first(operator, exact[0]),
@@ -96,14 +95,19 @@ def check(
         )
         extras = [x if x.ndim == 1 else np.moveaxis(_first(operator, x), 1, -1) for x in exact[2:]]
         right = np.moveaxis(after(epilogue, np.moveaxis(plain, 1, -1), extras), -1, 1)
-        out = np.full(shapes[-1], np.nan, tensors[-1].dtype)
+        out = np.full(shape(tensors[-1]), np.nan, tensors[-1].dtype)
         f(given[0], f.pack_weights(given[1]) if packed else given[1], *given[2:], out)
-        near = {"float32": 2e-5, "float64": 1e-11, "float16": 2e-3}[tensors[-1].dtype]
+        near = NEAR[tensors[-1].dtype]
         near *= 20 if "algorithm" in config and "winograd" in config["algorithm"].val else 1
         np.testing.assert_allclose(
             _first(operator, out), right, rtol=near,
             atol=near * max(1.0, np.abs(right).max(initial=0.0)), err_msg=f"{args} {config}",
         )  # fmt: skip
+
+
+def shape(tensor: Any) -> tuple[int, ...]:
+    """The extents of a tensor of fixed shape."""
+    return tuple(int(d) for d in tensor.shape)
 
 
 def _first(operator: str, x: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("compiler", "search_spaces", "measure", "db", "autotune")
+SOURCES = (".py", ".h", ".cuh", ".c", ".cpp", ".ll")
 
 USE = """
 import sys
@@ -58,8 +59,8 @@ def wheel(checkout, tmp_path):
 def test_the_wheel_holds_every_room_and_works(wheel, checkout, tmp_path):
     names = set(zipfile.ZipFile(wheel).namelist())
     for room in ROOMS:
-        files = [f.relative_to(checkout).as_posix() for f in (checkout / room).rglob("*.py")]
-        missing = {f"whet/{f}" for f in files} - names
+        files = [f for f in (checkout / room).rglob("*.*") if f.suffix in SOURCES]
+        missing = {f"whet/{f.relative_to(checkout).as_posix()}" for f in files} - names
         assert not missing, f"in {room}/, but not in the wheel: {sorted(missing)}"
     assert {"whet/__init__.py", "whet/cli.py", "whet/commands/tune.py", "whet/py.typed"} <= names
     assert any(n.startswith("whet/db/store/migrations/versions/v0001") for n in names)
