@@ -2,11 +2,9 @@
 
     scripts/house                    sizes of the rooms, and what breaks a rule
     scripts/house --against REV      beside the sizes of a revision, in percent
-    scripts/house --known            the table of known exceptions as it would be now
 
 Sizes are syntax-tree nodes without docstrings, characters of string constants, lines of .h, .cuh,
-.c and .toml files, and bytes of data files. Ends with 1 if a rule is broken that is not known to
-be, or if a known exception is none any more.
+.c, .ll and .toml files, and bytes of data files. Ends with 1 if a rule is broken.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from house.count import Count, Size, count
-from house.rules import RULES, broken, fresh, stale
+from house.rules import RULES, broken
 from house.tree import APART, Tree, of_folder, of_revision
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,12 +27,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--against", metavar="REV", help="a revision to compare the sizes with")
-    parser.add_argument("--known", action="store_true", help="print known.toml as it would be")
     options = parser.parse_args()
     tree = of_folder(ROOT)
-    if options.known:
-        print(known(tree), end="")
-        return 0
     if options.against:
         old = of_revision(ROOT, options.against)
         print("\n".join(compared(old, count(old), count(tree))))
@@ -48,32 +42,16 @@ def main() -> int:
 
 
 def report(tree: Tree) -> int:
-    """Print new violations and stale exceptions; 1 if there are any."""
+    """Print the violations of each rule; 1 if there are any."""
     failed = 0
     for rule, check in RULES.items():
         violations = broken(rule, tree)
-        new, gone = fresh(rule, violations), stale(rule, violations)
-        failed |= bool(new or gone)
-        known = f"{len(violations) - len(new)} known" if violations else "holds"
-        print(f"{rule}: {(check.__doc__ or '').splitlines()[0]} ({known})")
-        for text in new:
-            print(f"  BROKEN {text}")
-        for text in gone:
-            print(f"  STALE  {text}")
+        failed |= bool(violations)
+        held = f"broken {len(violations)} times" if violations else "holds"
+        print(f"{rule}: {(check.__doc__ or '').splitlines()[0]} ({held})")
+        for violation in violations.values():
+            print(f"  BROKEN {violation.text}")
     return failed
-
-
-def known(tree: Tree) -> str:
-    """The text of `known.toml` for a tree."""
-    lines = [
-        "# What breaks the rules of the house, and how badly: this table may only shrink.",
-        "# `scripts/house --known` prints it anew; a test refuses what is stale or not listed.",
-    ]
-    for rule in RULES:
-        violations = sorted(broken(rule, tree).values(), key=lambda v: v.key)
-        if violations:
-            lines += ["", f"[{rule}]", *(f'"{v.key}" = {v.value}' for v in violations)]
-    return "\n".join(lines) + "\n"
 
 
 def rows(counted: Count) -> Iterable[tuple[str, Size]]:

@@ -18,7 +18,7 @@ class Size:
     Attributes:
         nodes: syntax-tree nodes of Python files, docstrings left out.
         text: characters of string constants, docstrings left out: code can hide there.
-        lines: of .h, .cuh, .c and .toml files.
+        lines: of .h, .cuh, .c, .ll and .toml files.
         data: bytes of .md, .json, .txt, .yaml and other data files.
         files: Python files.
     """

@@ -12,7 +12,7 @@ from typing import Any
 
 from house.classes import halves
 from house.imports import cycles, graph, imports
-from house.tree import APART, PRODUCT, Tree, room_of, top_of
+from house.tree import APART, CODE, PRODUCT, Tree, room_of, top_of
 
 FILE_LINES = 400
 FUNCTION_LINES = 60
@@ -34,8 +34,6 @@ HOMES: dict[str, list[str]] = read("rooms.toml")["homes"]
 """Where a heavy library may be imported: beginnings of paths."""
 AT_ONCE: dict[str, list[str]] = read("rooms.toml")["at_once"]
 """Where it may be imported with the file, because nobody imports the file before it is needed."""
-KNOWN: dict[str, dict[str, int]] = read("known.toml")
-"""Rule -> key of a violation -> its degree today; the table may only shrink."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +90,9 @@ def large_classes(tree: Tree) -> Iterator[Violation]:
 
 
 def large_rooms(tree: Tree) -> Iterator[Violation]:
-    """No folder has more than 16 Python files, its ``__init__.py`` included."""
-    files = Counter(room_of(path) for path in tree.parsed if top_of(path) in PRODUCT + APART)
+    """No folder has more than 16 sources, its ``__init__.py`` and headers included."""
+    sources = (path for path in tree.texts if path in tree.parsed or path.endswith(CODE))
+    files = Counter(room_of(path) for path in sources if top_of(path) in PRODUCT + APART)
     for room, number in files.items():
         if number > ROOM_FILES:
             yield Violation(room, number, f"{room}: {number} files, at most {ROOM_FILES}")
@@ -192,19 +191,3 @@ def broken(rule: str, tree: Tree) -> dict[str, Violation]:
         if one.key not in worst or one.value > worst[one.key].value:
             worst[one.key] = one
     return worst
-
-
-def fresh(rule: str, violations: Mapping[str, Violation]) -> list[str]:
-    """The texts of violations that are not known, or are worse than known."""
-    known = KNOWN.get(rule, {})
-    return [v.text for key, v in violations.items() if v.value > known.get(key, 0)]
-
-
-def stale(rule: str, violations: Mapping[str, Violation]) -> list[str]:
-    """The entries of `known.toml` that no longer break the rule, or not so badly."""
-    values = {key: v.value for key, v in violations.items()}
-    return [
-        f"{key} = {value}: now {values.get(key, 0) or 'it keeps the rule'}"
-        for key, value in KNOWN.get(rule, {}).items()
-        if values.get(key, 0) < value
-    ]

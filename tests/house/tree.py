@@ -18,7 +18,7 @@ PRODUCT = ("compiler", "search_spaces", "measure", "db", "autotune", "whet")
 APART = ("benchmarks", "scripts", "docs", "tests")
 """The folders that no user installs."""
 BUILT = ("__pycache__", "_build", "generated", "node_modules")
-CODE = (".py", ".h", ".cuh", ".c", ".toml")
+CODE = (".py", ".h", ".cuh", ".c", ".ll", ".toml")
 DATA = (".md", ".json", ".txt", ".yaml", ".yml", ".csv", ".ini", ".sh")
 
 
