@@ -51,20 +51,11 @@ from whet.compiler.tir.expr import (
     Sub,
     Var,
 )
+from whet.compiler.tir.ops.table import OPERATIONS
 from whet.search_spaces.graph.identity import identity_of
 
 # Calls that compute a value of their arguments and nothing else; code elsewhere is never named.
-_CALLS = frozenset(
-    (
-        *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt"),
-        *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh"),
-        *("atanh", "erf", "sigmoid", "floor", "ceil", "trunc", "round", "nearbyint", "fabs", "pow"),
-        *("fmod", "atan2", "hypot", "copysign", "ldexp", "nextafter", "isnan", "isinf", "isfinite"),
-        *("if_then_else", "likely", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"),
-        *("shift_left", "shift_right", "popcount", "clz", "fma", "reinterpret"),
-        *("q_multiply_shift",),
-    )
-)
+_CALLS = {name for name, row in OPERATIONS.items() if row.is_value}
 _MOST = 200_000  # nodes of a graph that is kept or read
 
 

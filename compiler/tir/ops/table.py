@@ -25,6 +25,7 @@ class Operation:
         gpu: for float32, the fused multiply-adds, special functions and other instructions that
             NVRTC 12.9 makes of it for sm_90, where no argument is out of the common range; None
             where nobody has counted.
+        is_value: it computes a value of its arguments and nothing else.
     """
 
     text: str = ""
@@ -33,6 +34,7 @@ class Operation:
     cheap: bool = False
     simple: bool = False
     gpu: tuple[float, float, float] | None = None
+    is_value: bool = True
 
 
 _ONE_MORE = (0, 0, 1)  # one instruction of no float pipe
@@ -135,12 +137,16 @@ OPERATIONS: dict[str, Operation] = {
     "if_then_else": _own("One of two values, of which only that one is evaluated."),
     "likely": _own("A condition that nearly always holds.", (0, 0, 0)),
     "reinterpret": _own("The bits of a value as another type.", (0, 0, 0)),
-    "tvm_storage_sync": Operation(math_h=False, gpu=(0, 0, 0)),
+    **dict.fromkeys(
+        ("isnan", "isinf", "isfinite", "popcount", "clz", "ldexp", "q_multiply_shift"),
+        Operation(math_h=False),
+    ),
+    "tvm_storage_sync": Operation(math_h=False, gpu=(0, 0, 0), is_value=False),
     "dp4a": Operation("The product of two packed int8x4.", math_h=False, gpu=(0, 0, 2)),
     "pack_bytes": Operation("Four integers as packed int8x4.", math_h=False, gpu=(0, 0, 3)),
     **dict.fromkeys(
         ("warp_shuffle", "warp_shuffle_up", "warp_shuffle_xor", "warp_shuffle_down"),
-        Operation(math_h=False, gpu=(0, 0.5, 0.5)),
+        Operation(math_h=False, gpu=(0, 0.5, 0.5), is_value=False),
     ),
 }
 _UNKNOWN = Operation(math_h=False)

@@ -81,9 +81,17 @@ def test_calls_of_code_are_not_read():
     out = te.compute((4,), lambda i: te.exp(A[i]), name="out")
     text = json.dumps(stored([out], [A, out]))
     assert '"exp"' in text
-    for name in ("call_extern", "call_packed", "system"):
+    for name in ("call_extern", "call_packed", "system", "warp_shuffle", "tvm_storage_sync"):
         with pytest.raises(SpaceError, match="it is damaged"):
             loaded(json.loads(text.replace('"exp"', f'"{name}"')))
+
+
+@pytest.mark.parametrize("name", ["exp", "isnan", "popcount", "ldexp", "q_multiply_shift", "erfc"])
+def test_calls_of_the_table_are_stored_and_read(name):
+    A = te.placeholder((4,), name="A")
+    out = te.compute((4,), lambda i: whet.tir.call_intrin("float32", name, A[i]), name="out")
+    again = loaded(json.loads(json.dumps(stored([out], [A, out]))))
+    assert identity_of(*again) == identity_of([out], [A, out])
 
 
 def test_another_graph_is_refused():
