@@ -12,7 +12,7 @@ from whet.measure.device.names import EMULATOR
 from whet.measure.gpu import nvml
 from whet.measure.gpu.events import EventTimer
 from whet.measure.gpu.memory import DeviceBuffer
-from whet.measure.stage.host import Clock, Processor, Run
+from whet.measure.stage.processor import Clock, Processor, Run
 from whet.measure.values import Json, MeasureOptions
 
 if TYPE_CHECKING:
