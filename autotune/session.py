@@ -1,4 +1,4 @@
-"""One call of tune(): its tasks, pool, log, progress and stopwatch, and what comes of them."""
+"""One call of tune(): its tasks, pool, log, progress, seconds of each phase, and the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from whet.autotune.search.finalists import SECONDS, finalists, measure_again, nu
 from whet.autotune.search.goal import Goal
 from whet.autotune.search.learning import Learning
 from whet.autotune.search.loop import Loop, News, nothing_works
-from whet.autotune.search.stopwatch import Spent
+from whet.autotune.search.phase_times import PhaseTimes
 from whet.autotune.stopping import ending_on_sigterm
 from whet.autotune.tasks.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
@@ -63,7 +63,7 @@ class Session:
         self.seed, self.limits = int(arguments.seed), arguments.limits
         self.transfer, self.callbacks = arguments.transfer, arguments.callbacks
         self.options = arguments.options or MeasureOptions()
-        self.spent = Spent()
+        self.spent = PhaseTimes()
         self._began = time.monotonic()
         self.busy_s = 0.0
         self.failures: dict[int, Exception] = {}

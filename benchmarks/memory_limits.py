@@ -18,8 +18,8 @@ from collections import Counter
 from typing import Any
 
 import whet
-from whet.bench.arguments import arrays_of
-from whet.bench.limits import Traffic
+from whet.bench.arguments import arrays_of, call_of
+from whet.bench.cpu.limits import Traffic
 
 WORKS: tuple[tuple[str, str, tuple, tuple], ...] = (
     ("softmax 1024x1024", "softmax", ((1024, 1024),), ((3, 1024),)),
@@ -50,7 +50,7 @@ def measured(template: str, args: tuple, small: tuple) -> dict[str, float]:
     traffic = Traffic(arrays, 1)
     streams: list[float] = []
     calls = {
-        "kernel": arrays.call_of(whet.build(whole)),
+        "kernel": call_of(whet.build(whole), arrays.values),
         "in cache": lambda: again(CALLS),  # in machine code: a call from Python takes as long
         "stream": lambda: streams.append(traffic.seconds(0.01)),
     }

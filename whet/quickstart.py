@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whet.bench.turns import WARM_UPS, interleaved, library_threads, on_cores
+from whet.bench.turns import WARM_UPS, HostClock, interleaved, library_threads, on_cores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -224,7 +224,7 @@ def compare(contenders: list[Contender]) -> float:
             click.echo(f"  {len(peaks) - WARM_UPS} of {ROUNDS} rounds")
 
     calls = {str(k): contender.call for k, contender in enumerate(contenders)}
-    samples = interleaved({**calls, "FMA peak": peak}, ROUNDS, ROUND_SECONDS)
+    samples = interleaved({**calls, "FMA peak": peak}, ROUNDS, HostClock(ROUND_SECONDS))
     for contender, key in zip(contenders, calls):
         contender.seconds = samples[key].seconds
     return statistics.median(peaks[WARM_UPS:])

@@ -20,7 +20,7 @@ from whet.db.store.ignored import warn_of_ignored
 if TYPE_CHECKING:
     from whet.autotune.samplers.contract.base import Features
     from whet.autotune.search.goal import Goal
-    from whet.autotune.search.stopwatch import Spent
+    from whet.autotune.search.phase_times import PhaseTimes
     from whet.db import TuningLog
     from whet.db.values.records import RunRecord
     from whet.measure.device.names import Device
@@ -36,7 +36,7 @@ class Learning:
         log: an open log.
         device: the machine that measures; None: this one.
         say: takes a line on features that cannot be used.
-        spent: the stopwatch.
+        spent: seconds of each phase.
 
     Attributes:
         call: the name of these tasks together, and when they were first searched together.
@@ -46,7 +46,7 @@ class Learning:
     log: TuningLog
     device: Device | None
     say: Callable[[str], None]
-    spent: Spent
+    spent: PhaseTimes
 
     def __post_init__(self) -> None:
         self._now = time.time()

@@ -17,7 +17,7 @@ from whet.measure.values import is_time
 
 if TYPE_CHECKING:
     from whet.autotune.search.goal import Goal
-    from whet.autotune.search.stopwatch import Spent
+    from whet.autotune.search.phase_times import PhaseTimes
     from whet.measure import Pool
     from whet.measure.values import MeasureResult
     from whet.search_spaces import Config
@@ -56,7 +56,7 @@ class Loop:
         finished: called with new results as they come, before anything is proposed after them:
             writes them to the log.
         waiting: called about once a second while nothing ends.
-        spent: the stopwatch.
+        spent: seconds of each phase.
         deadline: ``time.monotonic()`` at which no more is proposed.
     """
 
@@ -65,7 +65,7 @@ class Loop:
     total: int
     finished: Callable[[Sequence[News]], None]
     waiting: Callable[[], None]
-    spent: Spent
+    spent: PhaseTimes
     deadline: float = math.inf
 
     def __post_init__(self) -> None:

@@ -35,7 +35,8 @@ from works import GROUPS, THREADED
 
 import whet
 from whet.bench.comparison import Comparison
-from whet.bench.cpu.contest import compare
+from whet.bench.contest import compare
+from whet.bench.cpu.place import cores
 
 ONE_CORE = "llvm -num_threads=1"
 TWO_CORES = "llvm -num_threads=2"
@@ -56,7 +57,7 @@ def tuned(work: Work, target: str, asked: argparse.Namespace) -> tuple[Any, dict
 def measured(work: Work, asked: argparse.Namespace) -> Comparison:
     """One work on one core."""
     task, kernels = tuned(work, ONE_CORE, asked)
-    return compare(task, kernels, asked.rounds, compiled=not asked.no_compile)
+    return compare(cores(1), task, kernels, asked.rounds, compiled=not asked.no_compile)
 
 
 def on_two_cores(work: Work, asked: argparse.Namespace) -> Comparison:
@@ -64,7 +65,7 @@ def on_two_cores(work: Work, asked: argparse.Namespace) -> Comparison:
     _, single = tuned(work, ONE_CORE, asked)
     task, double = tuned(work, TWO_CORES, asked)
     kernels = {"one thread": list(single.values())[-1], **double}
-    return compare(task, kernels, asked.rounds, compiled=not asked.no_compile)
+    return compare(cores(2), task, kernels, asked.rounds, compiled=not asked.no_compile)
 
 
 def two_threads(results: Results, asked: argparse.Namespace) -> list[Verdict]:

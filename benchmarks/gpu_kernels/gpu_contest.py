@@ -127,7 +127,8 @@ def compared(work: Work, how: How) -> Comparison | Failure:
 
 
 def _compared(work: Work, how: How, device: Any) -> Comparison:
-    from whet.bench.gpu.contest import compare_on
+    from whet.bench.contest import compare
+    from whet.bench.gpu.place import gpu
 
     task = whet.create_task(work.template, args=work.args, target=target_of(device))
     kernels: dict[str, Any] = {}
@@ -139,5 +140,5 @@ def _compared(work: Work, how: How, device: Any) -> Comparison:
             absent = (f"tuned: {str(error).splitlines()[0]}",)
     if how.defaults or not kernels:
         kernels = {"default": whet.build(task), **kernels}
-    row = compare_on(device, task, kernels, how.rounds, compiled=how.compiled, flush=how.flush)
+    row = compare(gpu(device, how.flush), task, kernels, how.rounds, how.compiled)
     return replace(row, left_out=(*row.left_out, *absent))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from whet.compiler.runtime.arrays.device_array import Memory
 from whet.compiler.runtime.gpu.driver.interface import Context
-from whet.measure.stage.host import Clock, Run
+from whet.measure.stage.processor import Clock, Run
 from whet.measure.values import Json
 
 QUEUED = 200

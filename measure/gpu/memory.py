@@ -10,7 +10,7 @@ from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.arrays.device_array import DeviceArray, Memory
 from whet.compiler.runtime.gpu.driver.interface import Context
 from whet.measure.device.names import EMULATOR
-from whet.measure.stage.processor import CANARY, poison_byte
+from whet.measure.stage.memory import CANARY, poison_byte
 
 MARGIN = 4096
 """Watched bytes on either side of an array. The emulator needs none: it knows where arrays end."""

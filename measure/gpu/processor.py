@@ -9,10 +9,10 @@ import numpy as np
 from whet.compiler.errors import KernelError, MeasureError
 from whet.measure.device.identity import named_device
 from whet.measure.device.names import EMULATOR
-from whet.measure.gpu import nvml
+from whet.measure.gpu import gpu_state
 from whet.measure.gpu.events import EventTimer
 from whet.measure.gpu.memory import DeviceBuffer
-from whet.measure.stage.host import Clock, Processor, Run
+from whet.measure.stage.processor import Clock, Processor, Run
 from whet.measure.values import Json, MeasureOptions
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class GpuProcessor(Processor):
         if self._emulated:
             return facts
         properties = self.context.properties
-        state = nvml.state_of(properties.pci_bus_id)
+        state = gpu_state.state_of(properties.pci_bus_id)
         gpu = {"name": properties.name, "cuda": properties.driver_version, **state}
         if properties.pci_bus_id:
             gpu["bus"] = properties.pci_bus_id  # tells those that share a search

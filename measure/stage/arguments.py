@@ -17,8 +17,8 @@ from whet.compiler.abi.checks import tuple_text
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import MeasureError
-from whet.measure.stage.host import HOST, Processor
-from whet.measure.stage.processor import Buffer
+from whet.measure.stage.memory import Buffer
+from whet.measure.stage.processor import HOST, Processor
 
 SMALLEST = 2.0**-10  # inputs nearer to zero are replaced: products of half floats stay normal
 

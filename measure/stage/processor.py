@@ -1,50 +1,80 @@
-"""Arrays of a call, in a processor's memory or in a device's."""
+"""The processor of this machine: a memory and the host's clock."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import time
+from collections.abc import Callable
 
 import numpy as np
 
 from whet.compiler.abi.signature import BufferParam
+from whet.measure.stage import machine
+from whet.measure.stage.memory import Buffer, GuardedBuffer
+from whet.measure.values import Json, MeasureOptions
 
-CANARY = 0xA5
-"""The byte of watched memory around arrays."""
+Run = Callable[[int], None]
+"""Calls a kernel that many times; on a GPU it queues the calls."""
 
 
-class Buffer(Protocol):
-    """One array of a call, with watched memory around it.
+class Clock:
+    """Times the calls of one kernel by the host's clock.
 
-    Attributes:
-        param: the kernel's parameter.
-        array: the array, as a kernel takes it.
-        nbytes: bytes that it holds, here and on a device.
+    Args:
+        run: calls the kernel.
     """
 
-    param: BufferParam
-    array: Any
+    times = True
+    """False where calls are run for their numbers alone."""
 
-    @property
-    def nbytes(self) -> int: ...
-    def restore(self) -> None:
-        """Give it its first contents again."""
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
-    def poison(self) -> None:
-        """Spoil it, so that a kernel that does not write it fails the check."""
+    def first(self) -> float:
+        """Seconds of one cold call."""
+        return self(1)
 
-    def freeze(self) -> None:
-        """Take its contents for those of an input, which no kernel may change."""
+    def __call__(self, number: int) -> float:
+        """Seconds per call of ``number`` calls."""
+        run = self._run
+        start = time.perf_counter()
+        run(number)
+        return (time.perf_counter() - start) / number
 
-    def read(self) -> np.ndarray:
-        """Its contents; on a processor the array itself."""
-
-    def intact(self) -> bool:
-        """True if the memory around it is untouched."""
-
-    def changed(self) -> bool:
-        """True if a kernel wrote this input; it then has its own contents again."""
+    def facts(self) -> Json:
+        """The conditions of the timing, for the record, beside the machine's state."""
+        return {}
 
 
-def poison_byte(dtype: np.dtype) -> int:
-    """The byte that poisons an array: floats of 0xFF are NaN."""
-    return {"b": 1, "i": 0x5A, "u": 0x5A}.get(dtype.kind, 0xFF)
+class Processor:
+    """A processor that measures: this machine's; a GPU has a memory and a clock of its own."""
+
+    name = "cpu"
+    """Tells it from others of this process."""
+    refusals: tuple[type[Exception], ...] = ()
+    """Errors of a kernel that reads its own poisoned output."""
+
+    def buffer(
+        self, param: BufferParam, shape: tuple[int, ...], initial: np.ndarray | None
+    ) -> Buffer:
+        """An array of the parameter's dtype, with watched memory around it.
+
+        Args:
+            param: the kernel's parameter.
+            shape: the array's shape.
+            initial: its first contents; None: it is poisoned.
+        """
+        return GuardedBuffer(param, shape, initial)
+
+    def synchronize(self) -> None:
+        """Wait for the calls so far; here a call returns when it is done."""
+
+    def clock(self, run: Run, options: MeasureOptions) -> Clock:
+        """A clock for a kernel's calls."""
+        return Clock(run)
+
+    def environment(self) -> Json:
+        """The machine's state now, for the record."""
+        return machine.environment()
+
+
+HOST = Processor()

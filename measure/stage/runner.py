@@ -14,8 +14,8 @@ import numpy as np
 
 from whet.measure.stage.arguments import Arguments, Call, Param, fixed_shape, stray_writes
 from whet.measure.stage.builder import Built
-from whet.measure.stage.host import HOST, Processor, Run
 from whet.measure.stage.lru_cache import LRUCache
+from whet.measure.stage.processor import HOST, Processor, Run
 from whet.measure.stage.reference import ExpectedOutput, Reference
 from whet.measure.stage.timing import repeat_facts, time_kernel
 from whet.measure.values import OK, Json, MeasureOptions

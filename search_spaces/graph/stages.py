@@ -142,7 +142,7 @@ class Group:
     rows: tuple[int, ...] = ()
     maps: Mapping[int, tuple[int | None, ...]] = field(default_factory=dict)
     prefix: str = ""
-    notes: dict[Any, Any] = field(default_factory=dict)
+    notes: dict[type, Any] = field(default_factory=dict)
     cfg: Any = None
     target: Target = _LLVM
     memo: dict[Hashable, Any] = field(default_factory=dict)

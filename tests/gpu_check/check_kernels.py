@@ -29,9 +29,10 @@ from check_cases import cases
 from check_device import device_of
 
 import whet
-from whet.bench.arguments import arrays_of, taken_by
+from whet.bench.arguments import arrays_of
 from whet.bench.check import error_of
-from whet.bench.gpu.contest import on_device
+from whet.bench.contest import run_once
+from whet.bench.gpu.place import gpu
 from whet.bench.operators.table import expected
 from whet.compiler.errors import PrunedError
 from whet.compiler.runtime.arrays.device import Device, context_of
@@ -84,7 +85,8 @@ class Checker:
         arrays = arrays_of(task)
         right = expected(task, arrays.inputs)
         assert right is not None, f"{template} has no reference"
-        there = on_device(self._device, arrays)
+        place = gpu(self._device)
+        inputs = [place.put(array) for array in arrays.inputs]
 
         def check(config: Any) -> bool:
             try:
@@ -93,13 +95,9 @@ class Checker:
             except PrunedError:
                 self.found.pruned += 1
                 return False
-            for value, array, computed in zip(arrays.values, there, arrays.computed):
-                if computed:
-                    array.copyfrom(value)
-            kernel(*taken_by(kernel, there))
-            self._device.sync()
-            outputs = [a.numpy() for a, computed in zip(there, arrays.computed) if computed]
-            self.found.worst = max(self.found.worst, error_of(str(task.workload), outputs, right))
+            _, outputs = run_once(place, arrays, inputs, kernel)
+            error = error_of(str(task.workload), outputs, right)
+            self.found.worst = max(self.found.worst, error)
             self.found.kernels += 1
             return True
 

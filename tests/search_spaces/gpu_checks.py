@@ -13,7 +13,7 @@ from cpu_gemm_checks import after
 from named_cases import CASES
 
 import whet
-from whet.bench.arguments import taken_by
+from whet.bench.arguments import call_of
 from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.emulator import emulator_options
 from whet.search_spaces.operators.arguments import each
@@ -129,13 +129,13 @@ def check(case: Case, config: Config, device: str = "cuda-emulator", full: bool 
     shape, dtype = tuple(int(d) for d in tensors[-1].shape), tensors[-1].dtype
     out = np.full(shape, 77, dtype)
     if device == "cpu":
-        f(*taken_by(f, (*given, out)))
+        call_of(f, (*given, out))()
     else:
         compiles(f.get_source("cuda"), full)
         where = whet.device(device)
         held = [whet.nd.array(x, where) for x in (*given, out)]
         with emulator_options(checks=True, order="backwards"):
-            f(*taken_by(f, held))
+            call_of(f, held)()
         out = held[-1].numpy()
     exact = (x if x.dtype.kind == "i" else x.astype(np.float64) for x in given)
     right = np.asarray(case.reference(*exact))

@@ -53,25 +53,21 @@ class Arrays:
         for out in self.outputs:
             out[...] = out.dtype.type(-77) if out.dtype.kind in "iub" else float("nan")
 
-    def call_of(self, kernel: Module) -> Callable[[], object]:
-        """A call of a kernel with these arrays; its weights are packed here and now."""
-        values = taken_by(kernel, self.values)
-        return lambda: kernel(*values)
 
-
-def taken_by(kernel: Module, values: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments of a kernel's call: of these arrays its weights are packed, here and now.
+def call_of(kernel: Module, values: Sequence[Any]) -> Callable[[], Any]:
+    """A call of a kernel with arrays; its weights are packed here and now.
 
     Args:
         kernel: of a task.
         values: in the order of the template's tensors, where the kernel runs.
     """
     ahead = kernel.get_function(kernel.entry_name).signature.ahead
-    if ahead is None:
-        return tuple(values)
-    made = kernel.pack_weights(*(values[k] for k in ahead.weights))
-    packed = dict(zip(ahead.packed, made if isinstance(made, tuple) else (made,)))
-    return tuple(packed.get(k, values[place]) for k, place in enumerate(ahead.places))
+    arguments = tuple(values)
+    if ahead is not None:
+        made = kernel.pack_weights(*(values[k] for k in ahead.weights))
+        packed = dict(zip(ahead.packed, made if isinstance(made, tuple) else (made,)))
+        arguments = tuple(packed.get(k, values[place]) for k, place in enumerate(ahead.places))
+    return lambda: kernel(*arguments)
 
 
 def arrays_of(task: Task, seed: int = 0) -> Arrays:

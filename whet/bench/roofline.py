@@ -12,13 +12,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whet.bench.comparison import Comparison
-from whet.bench.limits import Level
 from whet.search_spaces.values.counted import duration
 
 Point = tuple[float, float]
 
 BESIDE, ABOVE, BELOW = 0.35, 0.04, 0.1
 """Room for words beside the marks, above and below, as a part of the logarithmic axis."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of the memory.
+
+    Attributes:
+        name: ``"L1"``, ..., ``"memory"``.
+        size: bytes of the working set that it was measured with.
+        bandwidth: bytes a second that one core reads.
+    """
+
+    name: str
+    size: int
+    bandwidth: float
 
 
 @dataclass(frozen=True)

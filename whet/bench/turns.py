@@ -10,10 +10,11 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 WARM_UPS = 2
 """Calls of a contestant before its first round."""
@@ -21,9 +22,15 @@ WARM_UPS = 2
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds per call of one contestant, a number for each round."""
+    """Times of one contestant.
+
+    Attributes:
+        seconds: per call, a number for each round.
+        late: the host was too slow in most rounds: the times of a device hold the host's, too.
+    """
 
     seconds: tuple[float, ...]
+    late: bool = False
 
     @property
     def best(self) -> float:
@@ -43,38 +50,76 @@ def in_turns(names: Iterable[str], rounds: int) -> Iterator[str]:
         yield from order[k % len(order) :] + order[: k % len(order)]
 
 
+Repeated = Callable[[int], None]
+"""Does a work that many times; on a device it queues them."""
+
+
+class Clock(Protocol):
+    """Times contestants."""
+
+    def calls(self, run: Repeated) -> int:
+        """Calls of a sample; those that find it out warm everything up."""
+
+    def sample(self, run: Repeated, calls: int) -> tuple[float, bool]:
+        """Seconds per call, and whether the host came late: its own time is in them, too."""
+
+
+class HostClock:
+    """The host's clock; a sample is the mean of its calls.
+
+    Args:
+        seconds: the least time of one sample; quick work is repeated within it.
+        pause: seconds before a sample, for threads of the one before it that still spin; the
+            work is then done once more before it is timed, so that its own threads are awake.
+    """
+
+    def __init__(self, seconds: float = 0.02, pause: float = 0.0) -> None:
+        self._seconds, self._pause = seconds, pause
+
+    def calls(self, run: Repeated) -> int:
+        """Calls of a sample, by the time of the second call."""
+        run(1)
+        return max(1, int(self._seconds / max(_timed(run, 1), 1e-9)))
+
+    def sample(self, run: Repeated, calls: int) -> tuple[float, bool]:
+        """Seconds per call; the host is never late for itself."""
+        if self._pause:
+            time.sleep(self._pause)
+            run(1)
+        return _timed(run, calls), False
+
+
+def _timed(run: Repeated, calls: int) -> float:
+    start = time.perf_counter()
+    run(calls)
+    return (time.perf_counter() - start) / calls
+
+
+def _repeated(run: Callable[[], Any], calls: int) -> None:
+    for _ in range(calls):
+        run()
+
+
 def interleaved(
-    contestants: dict[str, Callable[[], Any]],
-    rounds: int = 25,
-    seconds: float = 0.02,
-    pause: float = 0.0,
+    contestants: Mapping[str, Callable[[], Any]], rounds: int = 25, clock: Clock | None = None
 ) -> dict[str, Sample]:
     """Time all contestants in turn, round after round, so that noise meets all of them alike.
 
     Args:
         contestants: name -> a function that does the work once.
         rounds: how often each is timed.
-        seconds: the least time of one sample; quick work is repeated within it.
-        pause: seconds before a sample, for threads of the one before it that still spin; the
-            work is then done once more before it is timed, so that its own threads are awake.
+        clock: where the work is done; None: the host's.
     """
-    number = {}
-    for name, run in contestants.items():
-        run()
-        start = time.perf_counter()
-        run()
-        number[name] = max(1, int(seconds / max(time.perf_counter() - start, 1e-9)))
-    found: dict[str, list[float]] = {name: [] for name in contestants}
-    for name in in_turns(contestants, rounds):
-        run, n = contestants[name], number[name]
-        if pause:
-            time.sleep(pause)
-            run()
-        start = time.perf_counter()
-        for _ in range(n):
-            run()
-        found[name].append((time.perf_counter() - start) / n)
-    return {name: Sample(tuple(values)) for name, values in found.items()}
+    clock = clock or HostClock()
+    runs = {name: partial(_repeated, run) for name, run in contestants.items()}
+    calls = {name: clock.calls(run) for name, run in runs.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    late = dict.fromkeys(runs, 0)
+    for name in in_turns(runs, rounds):
+        took, came_late = clock.sample(runs[name], calls[name])
+        seconds[name].append(took)
+        late[name] += came_late
+    return {name: Sample(tuple(seconds[name]), 2 * late[name] > rounds) for name in runs}
 
 
 _library_threads: list[int] = []

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +14,7 @@ from whet.compiler.errors import ArgumentError
 if TYPE_CHECKING:
     from whet.autotune import Task
     from whet.bench.comparison import Comparison
+    from whet.bench.contest import Place
     from whet.compiler.runtime.arrays.device import Device
     from whet.compiler.runtime.module import Module
     from whet.compiler.target import Target
@@ -70,6 +69,7 @@ def command(
     chosen = _on_gpu(target, device or "cuda:0") if gpu else _on_cores(target, threads)
     from whet.autotune import create_task
     from whet.bench.arguments import check_work
+    from whet.bench.contest import compare
     from whet.bench.drawing import check_file
     from whet.commands.usage import check_arguments
 
@@ -80,34 +80,34 @@ def command(
     task = create_task(op, values, chosen.target)
     check_work(task)
     kernels = _kernels(task, trials, log, chosen.device)
-    found = chosen.compare(task, kernels, rounds, compiled)
+    found = compare(chosen.place, task, kernels, rounds, compiled)
     _show(found, plot)
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The target of kernels, where they run (None: on cores), and the comparison there."""
+class _Choice:
+    """The target of kernels, the device that runs them (None: cores), and it as a place."""
 
     target: Target
     device: Device | None
-    compare: Callable[[Task, dict[str, Module], int, bool], Comparison]
+    place: Place
 
 
-def _on_cores(target: str, threads: int | None) -> _Place:
+def _on_cores(target: str, threads: int | None) -> _Choice:
     """Cores of the CPU; sets the threads of libraries, which they read when they are loaded."""
     from whet.bench.turns import library_threads
     from whet.compiler.target import Target
 
     chosen = Target(f"{target} -num_threads={threads}" if threads else target).canonical()
     library_threads(chosen.num_threads)
-    from whet.bench.cpu.contest import compare
+    from whet.bench.cpu.place import cores
 
-    return _Place(chosen, None, compare)
+    return _Choice(chosen, None, cores(chosen.num_threads))
 
 
-def _on_gpu(target: str, device: str) -> _Place:
+def _on_gpu(target: str, device: str) -> _Choice:
     """A GPU, for whose architecture kernels are built unless the target names one."""
-    from whet.bench.gpu.contest import compare_on
+    from whet.bench.gpu.place import gpu
     from whet.compiler.runtime.arrays.device import context_of
     from whet.compiler.runtime.arrays.device import device as device_of
     from whet.compiler.target import Target
@@ -122,7 +122,7 @@ def _on_gpu(target: str, device: str) -> _Place:
     named = target if target.split()[:1] == ["cuda"] else "cuda"
     if "-arch" not in named:
         named += f" -arch={context_of(where).properties.arch}"
-    return _Place(Target(named).canonical(), where, partial(compare_on, where))
+    return _Choice(Target(named).canonical(), where, gpu(where))
 
 
 def _show(found: Comparison, plot: str | None) -> None:
@@ -175,8 +175,8 @@ def _kernels(
 def _draw(found: Comparison, path: str) -> None:
     from dataclasses import replace
 
+    from whet.bench.cpu.limits import levels
     from whet.bench.drawing import draw
-    from whet.bench.limits import levels
     from whet.bench.roofline import chart_of
 
     each = () if found.place else levels()

@@ -11,9 +11,8 @@ import functools
 from dataclasses import dataclass
 
 from whet.compiler import settings
+from whet.compiler.target.machine import nvml
 
-_LIBRARY = "libnvidia-ml.so.1"
-_UUID_BYTES = 96
 _UNKNOWN = 0, 0
 
 
@@ -72,59 +71,30 @@ def _numbered(index: int) -> _Gpu | None:
     return every[index] if index < len(every) else None
 
 
-def _nvml() -> ctypes.CDLL | None:
-    """The library, begun; it must be ended."""
-    try:
-        nvml = ctypes.CDLL(_LIBRARY)
-    except OSError:
-        return None
-    return nvml if nvml.nvmlInit_v2() == 0 else None
-
-
 @functools.cache
 def _every_gpu() -> tuple[_Gpu, ...]:
     """The machine's GPUs, in NVML's order."""
-    nvml = _nvml()
-    if nvml is None:
-        return ()
-    try:
-        count = ctypes.c_uint()
-        if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
-            return ()
-        return tuple(_told(nvml, _by_index(nvml, k)) for k in range(count.value))
-    finally:
-        nvml.nvmlShutdown()
+    with nvml.session():
+        count = nvml.number("DeviceGetCount_v2") or 0
+        return tuple(_facts(nvml.handle("DeviceGetHandleByIndex_v2", k)) for k in range(count))
 
 
 @functools.cache
 def _part(uuid: str) -> _Gpu | None:
     """A part of a GPU, which can what the whole can."""
-    nvml = _nvml()
-    if nvml is None:
-        return None
-    part, whole = ctypes.c_void_p(), ctypes.c_void_p()
-    try:
-        if nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(part)) != 0:
+    with nvml.session():
+        part = nvml.handle("DeviceGetHandleByUUID", uuid.encode())
+        if part is None:
             return None
-        of_part = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle
-        if of_part(part, ctypes.byref(whole)) != 0:
-            return None
-        return _Gpu(uuid, _told(nvml, whole).capability)
-    finally:
-        nvml.nvmlShutdown()
+        whole = nvml.handle("DeviceGetDeviceHandleFromMigDeviceHandle", part)
+        return None if whole is None else _Gpu(uuid, _facts(whole).capability)
 
 
-def _by_index(nvml: ctypes.CDLL, index: int) -> ctypes.c_void_p | None:
-    handle = ctypes.c_void_p()
-    found = nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) == 0
-    return handle if found else None
-
-
-def _told(nvml: ctypes.CDLL, handle: ctypes.c_void_p | None) -> _Gpu:
+def _facts(gpu: ctypes.c_void_p | None) -> _Gpu:
     """The library's facts of a GPU; one that it cannot reach keeps its number."""
-    text = ctypes.create_string_buffer(_UUID_BYTES)
-    major, minor = ctypes.c_int(), ctypes.c_int()
-    if handle is None or nvml.nvmlDeviceGetUUID(handle, text, _UUID_BYTES) != 0:
+    uuid = None if gpu is None else nvml.text("DeviceGetUUID", gpu)
+    if uuid is None:
         return _Gpu("", _UNKNOWN)
-    nvml.nvmlDeviceGetCudaComputeCapability(handle, ctypes.byref(major), ctypes.byref(minor))
-    return _Gpu(text.value.decode(errors="replace"), (major.value, minor.value))
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    nvml.answers("DeviceGetCudaComputeCapability", gpu, ctypes.byref(major), ctypes.byref(minor))
+    return _Gpu(uuid, (major.value, minor.value))

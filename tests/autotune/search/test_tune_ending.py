@@ -84,7 +84,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 1000.0
-        for module in ("search.loop", "session", "search.stopwatch"):
+        for module in ("search.loop", "session", "search.phase_times"):
             monkeypatch.setattr(f"whet.autotune.{module}.time", self)
 
     def monotonic(self):

@@ -5,7 +5,7 @@ import ctypes
 import pytest
 
 from whet.compiler.runtime.arrays.device import Device
-from whet.compiler.target.machine import local_gpu
+from whet.compiler.target.machine import local_gpu, nvml
 from whet.measure.gpu.stage import lock_of
 
 GPUS = {"GPU-aa11": (8, 0), "GPU-bb22": (9, 0), "GPU-bb33": (12, 0)}
@@ -15,10 +15,14 @@ PART = "MIG-cc44"  # of the second
 class Nvml:
     """As the library, with handles that are numbers from 1."""
 
+    sessions = 0
+
     def nvmlInit_v2(self):
+        Nvml.sessions += 1
         return 0
 
     def nvmlShutdown(self):
+        Nvml.sessions -= 1
         return 0
 
     def nvmlDeviceGetCount_v2(self, count):
@@ -54,6 +58,7 @@ def environment(monkeypatch):
     """Sets CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; None: it is not set."""
 
     def forget():
+        nvml._library.cache_clear()
         local_gpu._every_gpu.cache_clear()
         local_gpu._part.cache_clear()
 
@@ -66,6 +71,7 @@ def environment(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Nvml())
     forget()
     yield set_both
+    assert Nvml.sessions == 0, "a fork would share the library's session"
     forget()
 
 

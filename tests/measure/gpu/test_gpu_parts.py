@@ -12,11 +12,12 @@ from whet.compiler.abi.artifact import Resources
 from whet.compiler.errors import ArgumentError, MeasureError, PrunedError, TargetError
 from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
+from whet.compiler.target.machine import nvml
 from whet.db.values.identity import device_key, device_name
 from whet.measure.device import identity
 from whet.measure.device.identity import device_of
 from whet.measure.device.names import is_device_key, is_model, names_device
-from whet.measure.gpu import nvml
+from whet.measure.gpu import gpu_state
 from whet.measure.gpu.pruning import SPILLS, block_threads, check_resources, facts_of
 from whet.measure.gpu.runner import is_lost
 from whet.measure.gpu.stage import _raised, lock_of
@@ -188,24 +189,25 @@ def library(tmp_path, monkeypatch):
 
 def forget():
     nvml._library.cache_clear()
-    nvml._handle.cache_clear()
+    gpu_state._begun.cache_clear()
+    gpu_state._handle.cache_clear()
 
 
 def test_clocks_and_temperature(library):
-    assert nvml.state_of("0000:3B:00.0") == {
+    assert gpu_state.state_of("0000:3B:00.0") == {
         "sm_mhz": 1755,
         "memory_mhz": 2619,
         "celsius": 41,
         "driver": "580.65.06",
         "slowed": ["power cap", "hardware thermal slowdown"],
     }  # it does not say what power it takes
-    assert nvml.state_of("0000:00:00.0") == {} == nvml.state_of("")
+    assert gpu_state.state_of("0000:00:00.0") == {} == gpu_state.state_of("")
 
 
 def test_without_nvml_a_record_does_without(monkeypatch):
     monkeypatch.setattr(nvml, "LIBRARY", "libno-such-nvml.so.1")
     forget()
-    assert nvml.state_of("0000:3B:00.0") == {}
+    assert gpu_state.state_of("0000:3B:00.0") == {}
     forget()
 
 

@@ -12,15 +12,18 @@ import numpy as np
 import pytest
 
 import whet
+from whet.bench import contest
 from whet.bench.arguments import arrays_of
 from whet.bench.check import error_of
-from whet.bench.gpu import contest
-from whet.bench.gpu.clock import Clock
-from whet.bench.gpu.contest import compare_on
+from whet.bench.contest import compare
+from whet.bench.gpu import place
+from whet.bench.gpu.clock import EventClock
 from whet.bench.gpu.limits import CHAINS, PEAK, THREADS, CopyProbe, PeakProbe
+from whet.bench.gpu.place import gpu
 from whet.bench.gpu.right import exact_of
 from whet.bench.operators.table import expected, laid_out
 from whet.bench.table import bound_of, table_of
+from whet.bench.turns import interleaved
 from whet.cli import main
 from whet.compiler.codegen.cuda import nvrtc
 from whet.compiler.runtime.arrays.device import context_of
@@ -83,12 +86,13 @@ class Event:
 
 def test_each_call_is_timed_alone_behind_a_flush():
     device = Device()
-    timer = Clock(device)
-    found = timer.interleaved(
-        {"a": lambda: device.work("a", 0.002), "b": lambda: device.work("b", 3.0)}, rounds=4
+    timer = EventClock(device)
+    found = interleaved(
+        {"a": lambda: device.work("a", 0.002), "b": lambda: device.work("b", 3.0)}, 4, timer
     )
-    assert found.samples["a"].seconds == pytest.approx([0.002] * 4)
-    assert found.samples["b"].seconds == pytest.approx([3.0] * 4) and found.late == ()
+    assert found["a"].seconds == pytest.approx([0.002] * 4)
+    assert found["b"].seconds == pytest.approx([3.0] * 4)
+    assert not (found["a"].late or found["b"].late)
     text = " ".join(device.done)
     assert "flush event a event flush event a event" in text  # two calls fit into 5 ms
     assert device.done.count("a") == 2 + 3 + 4 * 2 and device.done.count("b") == 2 + 3 + 4
@@ -101,10 +105,9 @@ def test_each_call_is_timed_alone_behind_a_flush():
 def test_without_flushing_calls_follow_each_other():
     device = Device()
     costs = iter([9.0] * 5 + [1e-3, 3e-3] * 10)
-    found = Clock(device, flush=False).interleaved(
-        {"a": lambda: device.work("a", next(costs))}, rounds=1, seconds=180.0
-    )
-    assert found.samples["a"].seconds == pytest.approx([2e-3])  # 20 calls between two events
+    clock = EventClock(device, flush=False, seconds=180.0)
+    found = interleaved({"a": lambda: device.work("a", next(costs))}, 1, clock)
+    assert found["a"].seconds == pytest.approx([2e-3])  # 20 calls between two events
     assert device.done[-22:] == ["event", *["a"] * 20, "event"]
 
 
@@ -118,8 +121,8 @@ def test_a_host_that_comes_late_is_said():
         device.late = False
         device.work("a", 1.0)
 
-    found = Clock(device).interleaved({"slow": slow, "a": quick}, rounds=2)
-    assert found.late == ("slow",)
+    found = interleaved({"slow": slow, "a": quick}, 2, EventClock(device))
+    assert found["slow"].late and not found["a"].late
 
 
 def test_limits_do_the_work_that_they_count():
@@ -161,20 +164,25 @@ def matmul(m=20, template="matmul"):
 def quick(monkeypatch):
     """Little to flush, and a short peak: the emulator is no GPU."""
     monkeypatch.setattr(events, "LEAST_BYTES", 1 << 12)
-    monkeypatch.setattr(contest, "PeakProbe", lambda driver, context: PeakProbe(driver, context, 1))
+    monkeypatch.setattr(place, "PeakProbe", lambda driver, context: PeakProbe(driver, context, 1))
 
 
 def test_a_contest_has_everyone_in_it(quick):
     task, kernel = matmul()
     said = []
-    found = compare_on(
-        EMULATOR, task, {"default": kernel, "tuned": kernel}, 2, compiled=False, say=said.append
+    found = compare(
+        gpu(EMULATOR),
+        task,
+        {"default": kernel, "tuned": kernel},
+        2,
+        compiled=False,
+        say=said.append,
     )
     assert found.ours == ("default", "tuned") and said == ["peers", "reference", "in turns"]
     assert all(len(s.seconds) == 2 and s.best > 0 for s in found.samples.values())
     assert (found.flop, found.bytes) == (2 * 12 * 8 * 20, 4 * (12 * 8 + 8 * 20 + 12 * 20))
     assert len(found.peaks) == len(found.streams) == 2 and found.errors["tuned"] < 1e-6
-    assert contest.PEAK not in found.samples and contest.COPY not in found.samples
+    assert contest.PEAK not in found.samples and contest.STREAM not in found.samples
     assert found.place == "cuda-emulator" == found.to_json()["place"]
     assert " on cuda-emulator: " in bound_of(found) and len(table_of(found)) > 3
     if find_spec("torch") is not None:
@@ -188,13 +196,13 @@ def test_wrong_numbers_are_refused(quick):
     clipped = (12, 8, 20, False, False, "float32", (("clip", -0.1, 0.1),))
     wrong = whet.build(whet.create_task("matmul", args=clipped, target="cuda"))
     with pytest.raises(whet.MeasureError, match="tuned: its worst element is wrong by"):
-        compare_on(EMULATOR, task, {"tuned": wrong}, 1, compiled=False)
+        compare(gpu(EMULATOR), task, {"tuned": wrong}, 1, compiled=False)
 
 
 def test_what_has_no_elements_is_not_compared():
     task = whet.create_task("softmax", args=((0, 5),), target="cuda")
     with pytest.raises(whet.MeasureError, match=r"shape \(0, 5\): 0 elements take no time"):
-        compare_on(EMULATOR, task, {}, 1)
+        compare(gpu(EMULATOR), task, {}, 1)
 
 
 def test_errors_are_parts_of_the_largest_number():

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import whet
-from whet.bench.arguments import arrays_of
+from whet.bench.arguments import arrays_of, call_of
 from whet.bench.check import error_of
+from whet.bench.contest import compare
 from whet.bench.cpu import libraries as peers_module
-from whet.bench.cpu.contest import compare
 from whet.bench.cpu.libraries import peers_of
+from whet.bench.cpu.place import cores
 from whet.bench.operators.operator import Peers
 from whet.bench.operators.table import REFERENCES, by_name, expected, laid_out
 from whet.search_spaces.values.builtin import BUILTIN
@@ -94,7 +95,7 @@ def test_a_reference_is_what_the_kernel_computes(name, args):
     arrays = arrays_of(task)
     right = expected(task, arrays.inputs)
     assert right is not None and len(right) == len(arrays.outputs)
-    arrays.call_of(whet.build(task))()
+    call_of(whet.build(task), arrays.values)()
     assert error_of(name, arrays.outputs, right) < 1e-5
 
 
@@ -104,7 +105,7 @@ def test_peers_compute_the_same(name, args, monkeypatch):
     task = task_of(name, args)
     arrays = arrays_of(task)
     right = expected(task, arrays.inputs)
-    found = peers_of(task, arrays.inputs, compiled=False)
+    found = peers_of(1, task, arrays.inputs, compiled=False)
     for peer, call in found.calls.items():
         made = laid_out(task, call())
         assert error_of(f"{name}, {peer}", made, right) < 1e-4
@@ -149,7 +150,7 @@ def test_a_peer_that_fails_is_noted_and_no_contestant():
 def test_without_pytorch_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setattr(peers_module, "find_spec", lambda name: None)
     task = task_of("matmul", (5, 7, 9))
-    (said,) = [w for w in peers_of(task, arrays_of(task).inputs).left_out if "torch" in w]
+    (said,) = [w for w in peers_of(1, task, arrays_of(task).inputs).left_out if "torch" in w]
     assert said.startswith("torch: PyTorch is not installed: pip install ") and "[bench]" in said
 
 
@@ -185,15 +186,15 @@ def test_what_has_no_elements_is_not_compared(name, args, shape):
     task = task_of(name, args)
     kernel = whet.build(task)
     with pytest.raises(whet.MeasureError, match=rf"tensor 0 has the shape {shape}: 0 elements"):
-        compare(task, {"default": kernel}, rounds=1, compiled=False)
+        compare(cores(1), task, {"default": kernel}, rounds=1, compiled=False)
 
 
 def test_a_contest_has_everyone_in_it(monkeypatch):
     monkeypatch.setattr(peers_module, "numpy_threads", lambda: 1)
-    monkeypatch.setattr("whet.bench.cpu.contest.MOMENT", 1e-4)
+    monkeypatch.setattr("whet.bench.cpu.place.MOMENT", 1e-4)
     task = task_of("matmul", (6, 5, 16, False, False, "float32", (), True))
     kernel = whet.build(task)
-    found = compare(task, {"default": kernel, "tuned": kernel}, rounds=3, compiled=False)
+    found = compare(cores(1), task, {"default": kernel, "tuned": kernel}, rounds=3, compiled=False)
     assert found.ours == ("default", "tuned") and {"default", "tuned", "numpy"} <= set(
         found.samples
     )

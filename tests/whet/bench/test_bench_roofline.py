@@ -9,13 +9,13 @@ from itertools import combinations, pairwise
 import pytest
 
 import whet
-from whet.bench import drawing, limits
+from whet.bench import drawing
 from whet.bench.comparison import Comparison
+from whet.bench.cpu import limits
 from whet.bench.drawing import APART, check_file, draw, figure, svg, title_lines
-from whet.bench.limits import Level
-from whet.bench.roofline import chart_of
+from whet.bench.roofline import Level, chart_of
 from whet.bench.table import bound_of, notes_of, table_of
-from whet.bench.turns import Sample, interleaved
+from whet.bench.turns import HostClock, Sample, interleaved
 
 NS = "{http://www.w3.org/2000/svg}"
 LEVELS = (Level("L1", 16384, 160e9), Level("memory", 1 << 27, 30e9))
@@ -197,9 +197,9 @@ def test_levels_are_the_caches_and_memory(monkeypatch):
 
 def test_turns_rotate():
     order = []
-    found = interleaved({n: (lambda n=n: order.append(n)) for n in "abc"}, rounds=3, seconds=0.0)
+    found = interleaved({n: (lambda n=n: order.append(n)) for n in "abc"}, 3, HostClock(0.0))
     assert order == list("aabbcc") + list("abc") + list("bca") + list("cab")
     assert {n: len(s.seconds) for n, s in found.items()} == {"a": 3, "b": 3, "c": 3}
     order.clear()
-    interleaved({"a": lambda: order.append("a")}, rounds=2, seconds=0.0, pause=1e-6)
+    interleaved({"a": lambda: order.append("a")}, 2, HostClock(0.0, pause=1e-6))
     assert order == list("aa") + list("aaaa")  # each sample is preceded by a call

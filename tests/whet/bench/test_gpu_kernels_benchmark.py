@@ -297,12 +297,12 @@ def test_one_work_from_end_to_end(run, monkeypatch, capsys, tmp_path):
     import gpu_contest
     from layers import Work
 
-    from whet.bench.gpu import contest
+    from whet.bench.gpu import place
     from whet.bench.gpu.limits import PeakProbe
     from whet.measure.gpu import events
 
     monkeypatch.setattr(events, "LEAST_BYTES", 1 << 12)
-    monkeypatch.setattr(contest, "PeakProbe", lambda driver, context: PeakProbe(driver, context, 1))
+    monkeypatch.setattr(place, "PeakProbe", lambda driver, context: PeakProbe(driver, context, 1))
     add = Work("add", "add", ((5, 33), (5, 33)))
     how = gpu_contest.How("cuda-emulator", str(tmp_path / "none.db"), False, 2)
     results = run.Results()

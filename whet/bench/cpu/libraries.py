@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def peers_of(
-    task: Task, inputs: Sequence[np.ndarray], threads: int = 1, compiled: bool = True
+    threads: int, task: Task, inputs: Sequence[np.ndarray], compiled: bool = True
 ) -> Peers:
     """The libraries that are installed here and can do a task's work.
 
     The number of PyTorch's threads, and that there are no gradients, is set for this process.
 
     Args:
+        threads: how many PyTorch may use.
         task: made from a named template; one that no peer knows has none.
         inputs: the kernel's inputs, with weights as they are before they are packed.
-        threads: how many PyTorch may use.
         compiled: False leaves ``torch.compile`` out, which takes seconds an operator.
     """
     peers, a, operator = Peers(), by_name(task), OPERATORS.get(task.name)

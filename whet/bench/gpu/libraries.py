@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from whet.compiler.runtime.arrays.device import Device
 
 
-def place_of(device: Device) -> str:
+def torch_name(device: Device) -> str:
     """PyTorch's name of a device; the emulator's arrays are the CPU's for it."""
     return f"cuda:{device.index}" if device.type == "cuda" else "cpu"
 
@@ -148,4 +148,4 @@ class _First(Peers):
 def _tensors(device: Device, inputs: Sequence[np.ndarray]) -> list[Tensor]:
     import torch
 
-    return [torch.from_numpy(x).to(place_of(device)) for x in inputs]
+    return [torch.from_numpy(x).to(torch_name(device)) for x in inputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whet.compiler import te
@@ -18,15 +18,22 @@ _product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")
 _COMBINED: dict[type | None, Any] = {Add: te.sum, Mul: _product}
 
 
+@dataclass(frozen=True)
+class Widened:
+    """The note of ``rewrite`` for ``schedule``: the sum in float32."""
+
+    sum: Tensor
+
+
 def widened(group: Group) -> Tensor | None:
     """The group's sum accumulated in float32, stored in float16; None: it is no sum of float16.
 
-    :func:`of_widened` finds the sum by the group's notes.
+    :func:`of_widened` finds the sum by the group's note, :class:`Widened`.
     """
     wide = widened_sum(group.anchor.op)
     if wide is None:
         return None
-    group.notes["wide"] = wide
+    group.note(Widened(wide))
     op = group.anchor.op
     return te.compute(
         tuple(op.output_shape(0)), lambda *i: wide(*i).astype(op.output_dtype(0)), name=op.name
@@ -39,12 +46,12 @@ def of_widened(s: Schedule, group: Group) -> Group:
     Returns:
         The group itself, if :func:`widened` returned None.
     """
-    if "wide" not in group.notes:
+    if Widened not in group.notes:
         return group
     narrow = group.anchor
     if group.consumers:
         s[narrow.tensor].compute_inline()
-    wide = replace(narrow, op=group.notes["wide"].op)
+    wide = replace(narrow, op=group.noted(Widened).sum.op)
     return replace(group, anchor=wide, consumers=(narrow, *group.consumers))
 
 

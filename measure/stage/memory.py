@@ -1,4 +1,4 @@
-"""The processor of this machine: arrays between walls, and the host's clock.
+"""Arrays of a call, with watched memory around them; those of this machine stand between walls.
 
 Inputs cannot be written (the pages are read-only), nothing behind a buffer can be touched (the next
 page does not exist), and bytes just before it are watched: a kernel that strays is caught at once
@@ -10,25 +10,59 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import time
-from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam
-from whet.measure.stage import machine
-from whet.measure.stage.processor import CANARY, Buffer, poison_byte
-from whet.measure.values import Json, MeasureOptions
 
-Run = Callable[[int], None]
-"""Calls a kernel that many times; on a GPU it queues the calls."""
-PROT_NONE, PROT_READ, PROT_WRITE = 0, 1, 2
+CANARY = 0xA5
+"""The byte of watched memory around arrays."""
+PROT_NONE, PROT_READ = 0, 1
 ALIGN = 64  # the alignment of numpy's large buffers, and of ours
 FRONT = 256  # watched bytes before each buffer, at least
 HUGE = 4 << 20  # numpy asks for huge pages from this size on; measure under the same conditions
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Buffer(Protocol):
+    """One array of a call, with watched memory around it.
+
+    Attributes:
+        param: the kernel's parameter.
+        array: the array, as a kernel takes it.
+        nbytes: bytes that it holds, here and on a device.
+    """
+
+    param: BufferParam
+    array: Any
+
+    @property
+    def nbytes(self) -> int: ...
+    def restore(self) -> None:
+        """Give it its first contents again."""
+
+    def poison(self) -> None:
+        """Spoil it, so that a kernel that does not write it fails the check."""
+
+    def freeze(self) -> None:
+        """Take its contents for those of an input, which no kernel may change."""
+
+    def read(self) -> np.ndarray:
+        """Its contents; on a processor the array itself."""
+
+    def intact(self) -> bool:
+        """True if the memory around it is untouched."""
+
+    def changed(self) -> bool:
+        """True if a kernel wrote this input; it then has its own contents again."""
+
+
+def poison_byte(dtype: np.dtype) -> int:
+    """The byte that poisons an array: floats of 0xFF are NaN."""
+    return {"b": 1, "i": 0x5A, "u": 0x5A}.get(dtype.kind, 0xFF)
 
 
 class GuardedBuffer:
@@ -99,70 +133,6 @@ class GuardedBuffer:
     def changed(self) -> bool:
         """False: inputs are read-only."""
         return False
-
-
-class Clock:
-    """Times the calls of one kernel by the host's clock.
-
-    Args:
-        run: calls the kernel.
-    """
-
-    times = True
-    """False where calls are run for their numbers alone."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def first(self) -> float:
-        """Seconds of one cold call."""
-        return self(1)
-
-    def __call__(self, number: int) -> float:
-        """Seconds per call of ``number`` calls."""
-        run = self._run
-        start = time.perf_counter()
-        run(number)
-        return (time.perf_counter() - start) / number
-
-    def facts(self) -> Json:
-        """The conditions of the timing, for the record, beside the machine's state."""
-        return {}
-
-
-class Processor:
-    """A processor that measures: this machine's; a GPU has a memory and a clock of its own."""
-
-    name = "cpu"
-    """Tells it from others of this process."""
-    refusals: tuple[type[Exception], ...] = ()
-    """Errors of a kernel that reads its own poisoned output."""
-
-    def buffer(
-        self, param: BufferParam, shape: tuple[int, ...], initial: np.ndarray | None
-    ) -> Buffer:
-        """An array of the parameter's dtype, with watched memory around it.
-
-        Args:
-            param: the kernel's parameter.
-            shape: the array's shape.
-            initial: its first contents; None: it is poisoned.
-        """
-        return GuardedBuffer(param, shape, initial)
-
-    def synchronize(self) -> None:
-        """Wait for the calls so far; here a call returns when it is done."""
-
-    def clock(self, run: Run, options: MeasureOptions) -> Clock:
-        """A clock for a kernel's calls."""
-        return Clock(run)
-
-    def environment(self) -> Json:
-        """The machine's state now, for the record."""
-        return machine.environment()
-
-
-HOST = Processor()
 
 
 def _protect(address: int, size: int, access: int) -> None:

@@ -1,4 +1,4 @@
-"""Where the time of a search goes: a stopwatch with one dial for each kind of work."""
+"""Seconds of each phase of a search; phases nest, and no second counts twice."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Spent:
-    """Adds up seconds by name; work inside other work counts for the inner one only."""
+class PhaseTimes:
+    """Adds up seconds by phase; a phase inside another counts for the inner one only."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -17,7 +17,7 @@ class Spent:
 
     @property
     def wall(self) -> float:
-        """Seconds since this stopwatch was made."""
+        """Seconds since this object was made."""
         return time.perf_counter() - self._began
 
     @contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from whet.bench.roofline import Level
 from whet.compiler.target.machine import host
 from whet.compiler.target.machine.bandwidth import bandwidth
 
@@ -56,21 +56,6 @@ class Traffic:
         else:
             list(self._pool.map(lambda loop: loop(passes), loops))
         return time.perf_counter() - start
-
-
-@dataclass(frozen=True)
-class Level:
-    """A level of the memory.
-
-    Attributes:
-        name: ``"L1"``, ..., ``"memory"``.
-        size: bytes of the working set that it was measured with.
-        bandwidth: bytes a second that one core reads.
-    """
-
-    name: str
-    size: int
-    bandwidth: float
 
 
 def levels(seconds: float = 0.1) -> tuple[Level, ...]:
