@@ -23,7 +23,7 @@ from whet.compiler.tir.ops.ops import (
 )
 from whet.compiler.topi import reduction
 from whet.compiler.topi.elementwise import each_element
-from whet.compiler.topi.halves import summed_in, widened
+from whet.compiler.topi.half_precision import summed_in, widened
 from whet.compiler.topi.layout import Layout
 from whet.compiler.topi.nn.windows import Windows, each, padded, pair, windows_of
 from whet.compiler.topi.shapes import product, static

@@ -10,7 +10,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_implicit import implicit_tiles

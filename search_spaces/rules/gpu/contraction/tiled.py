@@ -15,7 +15,7 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import TILED, Group
 from whet.search_spaces.knobs.prefixed import Prefixed

@@ -1,4 +1,4 @@
-"""Sums of halves: kept in float32 and rounded once, with every schedule."""
+"""Sums of half precision: accumulated in float32, rounded once, with every schedule."""
 
 import ml_dtypes
 import numpy as np
