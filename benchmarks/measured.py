@@ -1,4 +1,4 @@
-"""What a benchmark of kernels has found: a line for each work, and the figures behind it."""
+"""Lines and figures of a benchmark of kernels: one line a work, and the figures behind it."""
 
 from __future__ import annotations
 

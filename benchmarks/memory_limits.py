@@ -1,4 +1,4 @@
-"""What keeps memory-bound kernels from the bandwidth: the same kernels on rows in the L1 cache.
+"""The instruction limit of memory-bound kernels: the same kernels on rows in the L1 cache.
 
     python benchmarks/memory_limits.py [--assembly] [--save]
 

@@ -1,4 +1,4 @@
-"""What must be reached on a GPU: each figure beside what was measured, or why it was not."""
+"""The goals on a GPU: each figure beside what was measured, or why it was not."""
 
 from __future__ import annotations
 

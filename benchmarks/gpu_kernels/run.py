@@ -76,7 +76,7 @@ def searched(
 
 
 def facts_of(device: Device) -> dict[str, Any]:
-    """What the device is, for the head of a result."""
+    """The device's description, for the head of a result."""
     properties = driver_of(device.type).properties(device.index)
     return {
         "name": properties.name,

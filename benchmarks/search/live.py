@@ -46,7 +46,7 @@ Timer = Callable[[int], float]
 
 @dataclass
 class Side:
-    """What one of the two found: its search's figures, and its kernel's samples."""
+    """The outcome of one of the two: its search's figures, and its kernel's samples."""
 
     trials: int
     failed: int
@@ -183,7 +183,7 @@ def _time(kernel: Any, number: int, arrays: list[np.ndarray]) -> float:
 
 
 def summary(rows: list[dict[str, Any]]) -> tuple[list[str], dict[str, Any]]:
-    """What the rows say together."""
+    """A summary of the rows."""
     timed = [row for row in rows if "best" in row["tvm"]]
     faster = [row["tvm"]["best"] / row["ours"]["best"] for row in timed]
     faster_median = [row["tvm"]["median"] / row["ours"]["median"] for row in timed]

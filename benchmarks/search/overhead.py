@@ -1,4 +1,4 @@
-"""What searching costs beside building and measuring: time a trial, memory, the cost model.
+"""The cost of searching beside building and measuring: time a trial, memory, the cost model.
 
     python benchmarks/search/overhead.py [--save] [--trials 500] [--replayed 20000]
 

@@ -35,7 +35,7 @@ def sum_of_products(dtype: str, left: Any, right: Any, axis: Any) -> Any:
 
 
 def stored(t: Tensor, dtype: str) -> Tensor:
-    """A result cast to the dtype that it is stored in; named as before: it is an operator's output."""
+    """A result cast to the dtype that it is stored in; it keeps its name: an operator's output."""
     dtype = dt.check(dtype)
     if t.dtype == dtype:
         return t

@@ -1,4 +1,4 @@
-"""Which elements of a te computation every schedule has to compute alike, for inputs of any value.
+"""The elements of a te computation that every schedule computes alike, for inputs of any value.
 
 Not defined, and so not compared:
 

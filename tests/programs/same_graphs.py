@@ -77,7 +77,7 @@ def operator(name: str, turn: int) -> Texts:
 
 
 def _reduces(outs: list[Any]) -> bool:
-    """Whether a stage of the graph reduces."""
+    """True if a stage of the graph reduces."""
     from whet import te
 
     s = te.create_schedule([t.op for t in outs])

@@ -1,4 +1,4 @@
-"""What the tests of derived spaces share: a task of a graph, its inputs, one config's numbers."""
+"""Shared by the tests of derived spaces: a task of a graph, its inputs, one config's numbers."""
 
 from __future__ import annotations
 

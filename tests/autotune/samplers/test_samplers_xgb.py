@@ -75,7 +75,7 @@ def test_configs_of_one_program_are_tried_once():
 
 
 def prior_of(space, seeds=(), count=200):
-    """What a search of a like task would have left: costs twice this one's, with noise."""
+    """Records of a search of a like task: costs twice this one's, with noise."""
     rng = np.random.default_rng(7)
     points = space.sample_points(rng, count)
     costs = [2 * gemm_cost(space.decode(p)) * math.exp(0.1 * rng.standard_normal()) for p in points]

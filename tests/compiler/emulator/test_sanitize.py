@@ -1,4 +1,4 @@
-"""What `check_schedule` draws for the arguments of a schedule, and what it takes for equal."""
+"""`check_schedule`: the arguments that it draws for a schedule, and what it takes for equal."""
 
 import numpy as np
 import pytest

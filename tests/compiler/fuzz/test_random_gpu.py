@@ -177,7 +177,7 @@ def _accepted(module):
 
 @contextmanager
 def noted(program):
-    """What fails inside names the program."""
+    """A failure inside names the program."""
     try:
         yield
     except Exception as error:

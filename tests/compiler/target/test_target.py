@@ -97,7 +97,7 @@ def test_a_feature_that_the_system_does_not_list_is_not_used(monkeypatch):
 
 
 def forget():
-    """What is known of this processor."""
+    """Drop the cached features of this processor."""
     host._reported.cache_clear()
     host._features.cache_clear()
 

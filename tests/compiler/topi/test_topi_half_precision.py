@@ -105,7 +105,7 @@ def test_operators_that_sum(name):
     check(made, reference, *shapes)
 
 
-def test_layer_norm_of_halves():
+def test_layer_norm_of_half_precision():
     a = np.random.default_rng().random((3, 4001)).astype("float16")
     A = te.placeholder(a.shape, "float16", name="A")
     out = topi.nn.layer_norm(A, None, None, [1])

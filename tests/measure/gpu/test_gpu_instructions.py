@@ -134,7 +134,7 @@ def test_what_is_named_changes_with_the_memory_that_it_was_read_from():
 
 
 def one_thread_in_steps(tensor, args):
-    """What one warp does whose threads have eight elements each."""
+    """The instructions of one warp whose threads have eight elements each."""
     s = te.create_schedule(tensor.op)
     thread, u = s[tensor].split(tensor.op.axis[0], factor=8)
     s[tensor].bind(thread, te.thread_axis("threadIdx.x"))

@@ -1,4 +1,4 @@
-"""What a comparison says, its table, and its roofline as SVG and as PNG."""
+"""A comparison's report: its lines, its table, and its roofline as SVG and as PNG."""
 
 from __future__ import annotations
 
