@@ -150,11 +150,11 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--replayed", type=int, default=20000)
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     lines, data = [], {}
     for name, run in (
-        ("live", lambda: live(asked.trials)),
-        ("replayed", lambda: replayed(asked.replayed)),
+        ("live", lambda: live(options.trials)),
+        ("replayed", lambda: replayed(options.replayed)),
         ("model", model),
     ):
         said, data[name] = run()

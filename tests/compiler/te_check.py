@@ -20,7 +20,7 @@ def evaluate_size(d, symbols):
 
 
 def random_array(rng, shape, dtype, low=-8, high=9):
-    """Small whole numbers for integers, so that sums fit; normal floats."""
+    """Small integers, so that sums fit; normal floats."""
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.startswith("float"):

@@ -118,8 +118,8 @@ def define_steps(knobs: Prefixed, shape: ConvShape) -> Steps:
 
 
 def implicit_tiles(shape: ConvShape) -> list[Tile]:
-    """Tiles of blocks and threads; those of a group's channels are whole: others hang over into
-    the next group."""
+    """Tiles of blocks and threads; they divide a group's channels: others would
+    reach into the next group."""
     along = 1 if shape.channels_last else 0
     return [t for t in TILES if shape.groups == 1 or shape.co_group % t[along] == 0]
 

@@ -29,7 +29,7 @@ class Program:
 
     Attributes:
         task, args: the task, and the arguments of all its kernels.
-        arrays: of whole numbers, and sometimes of the extremes of a type; outputs poisoned.
+        arrays: of integers, and sometimes of the extremes of a type; outputs poisoned.
     """
 
     def __init__(self, seed):

@@ -141,7 +141,7 @@ def _prepacked(group: Group, words: PackedInt8, inlined: Sequence[Operation]) ->
 
 
 def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
-    """Tiles that do not hang over into the next group of an axis that is two."""
+    """Tiles that do not reach into the next group of an axis that is two."""
     rows, columns = c.counts
     by_rows, by_columns = (any(x in c.divided for x in axes) for axes in (c.rows, c.columns))
     return [
