@@ -74,7 +74,7 @@ def test_several_spellings_are_one_workload():
         ("rms_norm", ((65, 4, 5), (1, 2, 0)), r"write \(0, 1, 2\), with .* of shape \(65, 4, 5\)"),
         ("layer_norm", ((4, 4), ()), r"axes \(\) names no axis\n  one or more"),
         ("batch_norm", ((4, 5), 1, 1e-5, "int32"), r"batch_norm\(.*: dtype 'int32' holds integers"),
-        ("bias_gelu", ((4, 5), "int32"), r"dtype 'int32' holds integers .*\n  dtype \"float32\""),
+        ("bias_gelu", ((4, 5), "int32"), r"dtype 'int32' holds integers, .*\n  dtype \"float32\""),
         ("mean", ((4, 5), 0, "int32"), r"mean\(.*: dtype 'int32' holds integers"),
         ("layer_norm", ((4, 5), -1, 1e-5, "int8"), "dtype 'int8' holds integers"),
         ("rms_norm", ((4, 5), -1, 1e-5, "int8"), "dtype 'int8' holds integers"),
