@@ -1,4 +1,4 @@
-"""What every test process starts with, and what the examples in docstrings may take as given."""
+"""The state that every test process starts with, and that examples in docstrings assume."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 EXAMPLES_TARGET = "llvm -mcpu=x86-64 -mattr=+avx2,+fma"
-"""What examples print shall not depend on the machine; it is only lowered for, not run."""
+"""Examples print the same on every machine: they are only lowered for this target, not run."""
 
 # Kernels in Triton's language are functions of the file itself, which imports Triton.
 collect_ignore = [] if find_spec("triton") else ["whet/bench/operators/triton_kernels.py"]
@@ -82,7 +82,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def gpu_full(request: pytest.FixtureRequest) -> bool:
-    """Whether ``--gpu-full`` asks for all cases of tests for GPUs, not a sample."""
+    """True if ``--gpu-full`` asks for all cases of tests for GPUs, not a sample."""
     return bool(request.config.getoption("--gpu-full"))
 
 

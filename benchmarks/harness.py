@@ -1,4 +1,4 @@
-"""What every benchmark stands on: one pinned core, peers interleaved in one run, the machine named.
+"""The base of every benchmark: one pinned core, peers interleaved in one run, the machine named.
 
 Set up before numpy is imported: importing this module limits the peers' threads to one.
 """

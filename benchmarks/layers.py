@@ -1,4 +1,4 @@
-"""What models are made of: their layers as tables, and works that are chosen by name."""
+"""Layers of models as tables, and works that are chosen by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark of kernels has found: a line for each work, and the figures behind it."""
+"""Lines and figures of a benchmark of kernels: one line a work, and the figures behind it."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class Results:
         print(line, flush=True)
         self.lines.append(line)
 
-    def measure(self, group: str, work: Any, how: Callable[..., Comparison], *asked: Any) -> None:
+    def measure(self, group: str, work: Any, how: Callable[..., Comparison], *options: Any) -> None:
         """Measure one work; a failure is a line, too, and the others are still measured."""
         if group not in self.rows:
             self.rows[group] = {}
             self.say(f"{group}")
         try:
-            row = how(work, *asked)
+            row = how(work, *options)
         except whet.WhetError as error:
             self.failed.append(f"{group}: {work.name}")
             self.more.setdefault("errors", {})[f"{group}: {work.name}"] = str(error)

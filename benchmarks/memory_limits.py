@@ -1,4 +1,4 @@
-"""What keeps memory-bound kernels from the bandwidth: the same kernels on rows in the L1 cache.
+"""The instruction limit of memory-bound kernels: the same kernels on rows in the L1 cache.
 
     python benchmarks/memory_limits.py [--assembly] [--save]
 
@@ -92,8 +92,8 @@ def main() -> None:
     """Print a line for each work."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--assembly", action="store_true", help="the innermost loops instead")
-    asked, _ = parser.parse_known_args()
-    if asked.assembly:
+    options, _ = parser.parse_known_args()
+    if options.assembly:
         for name, template, args, _ in WORKS:
             show_loops(name, template, args)
         return

@@ -1,4 +1,4 @@
-"""What must be reached, and whether it was: a figure beside what was measured."""
+"""Goals, and whether they are reached: a figure beside what was measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Verdict:
 
     @property
     def reached(self) -> bool:
-        """Whether it is."""
+        """True if the goal is reached."""
         return self.measured >= self.least
 
     def markdown(self) -> str:

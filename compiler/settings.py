@@ -39,7 +39,7 @@ def num_threads() -> int | None:
     """``WHET_NUM_THREADS`` as a number, or None when it is not set.
 
     Raises:
-        TargetError: it is set to something that is not a whole number of at least 1.
+        TargetError: it is set to something that is not an integer of at least 1.
     """
     text = _text("WHET_NUM_THREADS")
     if not text:
@@ -47,7 +47,7 @@ def num_threads() -> int | None:
     if not text.isdigit() or int(text) < 1:
         raise TargetError(
             f"WHET_NUM_THREADS={text}",
-            "the number of threads must be a whole number of at least 1",
+            "the number of threads must be an integer of at least 1",
             "unset it to use one thread a physical core",
         )
     return int(text)

@@ -155,7 +155,7 @@ def _program(b: Batch, c: Counts, e: Estimate) -> dict[str, np.ndarray]:
 def _statements(b: Batch, c: Counts, e: Estimate) -> dict[str, np.ndarray]:
     s = np.arange(len(c.runs))
     depth = b.extent.shape[1]
-    begin = c.block.sum(axis=1)  # loops written out, from the inside
+    begin = c.block.sum(axis=1)  # unrolled and vectorised loops, from the inside
     serial = c.innermost
     steps = b.extent > 1
     order = np.argsort(steps, axis=1, kind="stable")  # loops of one step are none

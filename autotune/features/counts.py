@@ -35,7 +35,7 @@ class Counts:
         fits: (S, len(CACHES)) the outermost loop from which on all fit the cache.
         traffic: (Q, len(CACHES)) bytes fetched into each cache.
         moves: (Q, L) whether a loop moves the access; flat: (Q, L) by how many elements.
-        block: (S, L) the innermost loops that are written out (unrolled, vectorised).
+        block: (S, L) the innermost loops that are fully expanded (unrolled, vectorised).
         vector: (S,) the vectorised loop's place, L where there is none; lanes: its steps.
         width: (S,) elements in a vector register.
         instructions: (Q,) loads or stores executed.
@@ -52,7 +52,7 @@ class Counts:
         self.runs = self.before[:, -1]
         self._footprints()
         self._traffic()
-        self._written_out(vector_bytes)
+        self._expand(vector_bytes)
         self._instructions()
 
     def per_statement(self, values: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ class Counts:
         trips = self.before[b.statement[:, None], around]
         self.traffic = self.lines[q, around] * trips * LINE
 
-    def _written_out(self, vector_bytes: int) -> None:
+    def _expand(self, vector_bytes: int) -> None:
         b = self.batch
         depth = b.extent.shape[1]
         written = (b.kind == UNROLLED) | (b.kind == VECTORIZED) | (b.extent == 1)
@@ -136,7 +136,7 @@ class Counts:
         outer = ~block & (extent > 1)
         moving = outer & (self.moves | b.renewed)
         last = np.where(moving.any(axis=1), innermost(moving), -1)
-        # Virtual threads are written out next to each other, and share what is alike.
+        # Virtual threads are unrolled next to each other, and share what is alike.
         alike = (b.kind[of] == VIRTUAL) & ~self.moves
         ahead = (np.arange(depth) <= last[:, None]) & ~alike
         self.accumulators = self.in_body[self.starts]  # each statement's store comes first

@@ -27,7 +27,7 @@ MASKED = 15.0
 BYTES = np.array([32.0, 12.0, 4.0])
 """Bytes a cycle from the level-2 cache, the level-3 cache and memory."""
 LOOP = 1.5
-"""Cycles of a step of a loop that is not written out."""
+"""Cycles of an iteration of a loop that is not unrolled."""
 ENTRY = 4.0
 """Cycles to begin an inner loop, and to leave it at a branch that was not foreseen."""
 

@@ -100,7 +100,7 @@ def best_so_far(data: TaskTrials, by_time: bool, room: Room) -> Markup:
     for i in room.some(shown):
         plot.tooltip((at[i], height[i]), describe(data.searched[i]))
     for i in improved:
-        plot.tooltip((at[i], costs[i]), describe(data.searched[i]), "told best")
+        plot.tooltip((at[i], costs[i]), describe(data.searched[i]), "marker best")
     return plot.markup()
 
 
@@ -130,7 +130,7 @@ def against_knob(dimension: Dimension, data: TaskTrials, room: Room) -> tuple[Ma
     if data.best_place is not None:
         place = kept.index(int(dimension.slots[data.best_place]))
         best = data.searched[data.best_place]
-        plot.tooltip((place, best.cost), "the best\n" + describe(best), "told best")
+        plot.tooltip((place, best.cost), "the best\n" + describe(best), "marker best")
     return plot.markup(), note
 
 

@@ -70,7 +70,7 @@ class Plot:
             path = "".join(f"M{a - back} {b - back}{shape}" for a, b in pixels)
             self._path(path, class_)
 
-    def tooltip(self, point: tuple[float, float], words: str, class_: str = "told") -> None:
+    def tooltip(self, point: tuple[float, float], words: str, class_: str = "marker") -> None:
         """A point with a tooltip."""
         x, y = self._place(point)
         self._marks.append(tag("circle", tag("title", words), r=3.5, class_=class_, cx=x, cy=y))

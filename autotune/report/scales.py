@@ -29,7 +29,7 @@ class Linear:
         low, high: its ends; widened where they are equal.
         words: how a tick's value is said.
         wanted: about how many ticks.
-        whole: whether only whole numbers mean anything on it.
+        whole: True if only integers mean anything on it.
     """
 
     low: float

@@ -3,20 +3,20 @@
 STYLE = """
 :root {
   --ink: #1b1f24; --soft: #57606a; --paper: #ffffff; --panel: #f6f8fa; --rule: #d0d7de;
-  --dot: #0072b2; --best: #d55e00; --fail: #a3175a; --fill: #0072b2; --told: #0072b2;
+  --dot: #0072b2; --best: #d55e00; --fail: #a3175a; --fill: #0072b2; --marker: #0072b2;
   --lower: #0072b2; --build: #e69f00; --run: #009e73; --wait: #999999;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ink: #e6edf3; --soft: #9aa4af; --paper: #0d1117; --panel: #161b22; --rule: #30363d;
-    --dot: #56b4e9; --best: #ff9e57; --fail: #f08bc0; --fill: #56b4e9; --told: #56b4e9;
+    --dot: #56b4e9; --best: #ff9e57; --fail: #f08bc0; --fill: #56b4e9; --marker: #56b4e9;
     --lower: #56b4e9; --build: #e69f00; --run: #2fc79a; --wait: #8b949e;
   }
 }
 @media print {
   :root {
     --ink: #000000; --soft: #444444; --paper: #ffffff; --panel: #ffffff; --rule: #bbbbbb;
-    --dot: #0072b2; --best: #d55e00; --fail: #a3175a; --fill: #0072b2; --told: #0072b2;
+    --dot: #0072b2; --best: #d55e00; --fail: #a3175a; --fill: #0072b2; --marker: #0072b2;
     --lower: #0072b2; --build: #e69f00; --run: #009e73; --wait: #999999;
   }
   figure, tr { break-inside: avoid; }
@@ -74,9 +74,9 @@ svg .line { stroke: var(--best); stroke-width: 2; fill: none; }
 svg .default { stroke: var(--soft); stroke-width: 1.2; stroke-dasharray: 5 4; }
 svg .median { stroke: var(--ink); stroke-width: 1.6; }
 svg .box { fill: var(--ink); fill-opacity: 0.07; stroke: var(--soft); stroke-width: 0.8; }
-svg .told { fill: var(--told); fill-opacity: 0.01; stroke: none; }
-svg .told:hover { fill-opacity: 1; }
-svg .told.best { fill: var(--best); fill-opacity: 1; stroke: var(--paper); stroke-width: 0.8; }
+svg .marker { fill: var(--marker); fill-opacity: 0.01; stroke: none; }
+svg .marker:hover { fill-opacity: 1; }
+svg .marker.best { fill: var(--best); fill-opacity: 1; stroke: var(--paper); stroke-width: 0.8; }
 svg .bar { fill: var(--fill); }
 svg .lower, .key.lower { fill: var(--lower); background: var(--lower); }
 svg .build, .key.build { fill: var(--build); background: var(--build); }

@@ -101,7 +101,7 @@ class Goal:
     @property
     def known(self) -> int:
         """Trials that were asked for, and recorded ones whose turn has not come."""
-        return self.asked + len(self._unused)
+        return self.proposed + len(self._unused)
 
     @property
     def is_full(self) -> bool:
@@ -131,15 +131,15 @@ class Goal:
             self._failures = None
 
     @property
-    def asked(self) -> int:
+    def proposed(self) -> int:
         """Trials that this search was asked for so far."""
-        return self._search.asked if self._search is not None else 0
+        return self._search.proposed if self._search is not None else 0
 
     @property
     def is_open(self) -> bool:
         """True if it can take another trial."""
         ended = bool(self.stopped) or self.error is not None
-        return not ended and (self.size is None or self.asked < self.size)
+        return not ended and (self.size is None or self.proposed < self.size)
 
     def expected_gain(self) -> float | None:
         """The relative improvement that the sampler expects next; None: it has no opinion."""
@@ -154,7 +154,7 @@ class Goal:
         """
         search = self._search
         assert search is not None
-        number = search.asked
+        number = search.proposed
         if number in self._unused:
             trial = self._unused.pop(number)
             search.place(trial.config)

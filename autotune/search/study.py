@@ -35,26 +35,26 @@ class Search:
         self.sampler = sampler
         self.distributions = sampler.distributions
         self.study = optuna.create_study(direction="minimize", sampler=sampler)
-        self.asked = 0
-        self.told = 0
+        self.proposed = 0
+        self.observed = 0
 
     def ask(self) -> Config:
-        """The config that the sampler proposes for trial number ``asked``."""
-        with self._named(f"asked for trial {self.asked}"):
+        """The config that the sampler proposes for trial number ``proposed``."""
+        with self._named(f"asked for trial {self.proposed}"):
             trial = self.study.ask(self.distributions)
         point = np.array([trial.params[name] for name in self.distributions], dtype=np.int64)
         if not self.space.is_valid(point):
             raise SpaceError(
-                f"trial {self.asked} of {type(self.sampler).__name__}",
+                f"trial {self.proposed} of {type(self.sampler).__name__}",
                 f"it proposes {dict(zip(self.distributions, map(int, point)))}, which the space's "
                 "constraints exclude",
                 "a sampler proposes valid points only: space.repair(point) gives the nearest",
             )
-        self.asked += 1
+        self.proposed += 1
         return self.space.decode(point)
 
     def place(self, config: Config) -> None:
-        """Make ``config`` trial number ``asked``; the sampler sees when, and is not asked."""
+        """Make ``config`` trial number ``proposed``; the sampler sees when, and is not asked."""
         from optuna.trial import TrialState, create_trial
 
         params = dict(zip(self.distributions, map(int, self.space.encode(config))))
@@ -63,19 +63,19 @@ class Search:
                 state=TrialState.RUNNING, params=params, distributions=dict(self.distributions)
             )
         )
-        self.sampler.history(self.study, self.study.get_trials(deepcopy=False)[self.asked])
-        self.asked += 1
+        self.sampler.history(self.study, self.study.get_trials(deepcopy=False)[self.proposed])
+        self.proposed += 1
 
     def expected_gain(self) -> float | None:
         """The relative improvement that the sampler expects next; None: it has no opinion."""
         return self.sampler.expected_gain(self.sampler.history(self.study))
 
     def tell(self, result: MeasureResult) -> None:
-        """Tell the result of trial number ``told``: always the next one in order."""
+        """Tell the result of trial number ``observed``: always the next one in order."""
         from optuna.trial import TrialState
 
-        number = self.told
-        self.told += 1
+        number = self.observed
+        self.observed += 1
         with self._named(f"told of trial {number}"):
             if result.ok:
                 self.study.tell(number, result.cost)

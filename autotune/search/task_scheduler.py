@@ -42,7 +42,7 @@ class Turns:
         """The task that gets the next trial; None: none can take one."""
         if self._now is None or not self._left or not self._now.is_open:
             self._now = self._choose()
-            had = 0 if self._now is None else self._now.asked
+            had = 0 if self._now is None else self._now.proposed
             self._left = min(self._length, max(1, had))
         self._left -= 1
         return self._now
@@ -51,9 +51,9 @@ class Turns:
         left = [p for p in self._players if p.is_open]
         if len(left) < 2:
             return left[0] if left else None
-        new = [p for p in left if p.asked < FIRST]
+        new = [p for p in left if p.proposed < FIRST]
         if new:
-            return min(new, key=lambda p: p.asked)
+            return min(new, key=lambda p: p.proposed)
         return max(left, key=self._worth)
 
     def _worth(self, player: Goal) -> float:
@@ -64,12 +64,12 @@ class Turns:
     def _gain(self, player: Goal) -> float:
         # The sampler's opinion is asked once for each state of the search.
         number, expected = self._gains.get(id(player), (-1, None))
-        if number != player.asked:
+        if number != player.proposed:
             expected = player.expected_gain()
-            self._gains[id(player)] = player.asked, expected
+            self._gains[id(player)] = player.proposed, expected
         recent = progress(player.bests)
         gain = recent if expected is None else (recent + expected) / 2
-        return max(gain, HOPE / player.asked)
+        return max(gain, HOPE / player.proposed)
 
 
 def progress(bests: Sequence[float]) -> float:

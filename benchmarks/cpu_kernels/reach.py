@@ -1,4 +1,4 @@
-"""What must be reached, and whether it was: each figure beside what was measured."""
+"""The goals on a CPU, and whether they are reached: each figure beside the measured one."""
 
 from __future__ import annotations
 

@@ -42,36 +42,36 @@ ONE_CORE = "llvm -num_threads=1"
 TWO_CORES = "llvm -num_threads=2"
 
 
-def tuned(work: Work, target: str, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def tuned(work: Work, target: str, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """The task of a work, and its kernels: the default config's, and the best of the log."""
     task = whet.create_task(work.template, args=work.args, target=target)
     kernels = {}
-    if asked.defaults or not asked.trials:
+    if options.defaults or not options.trials:
         kernels["default"] = whet.build(task)
-    if asked.trials:
-        whet.tune(task, trials=asked.trials, log=asked.log, seed=0, progress=False)
-        kernels["tuned"] = whet.build(task, log=asked.log)
+    if options.trials:
+        whet.tune(task, trials=options.trials, log=options.log, seed=0, progress=False)
+        kernels["tuned"] = whet.build(task, log=options.log)
     return task, kernels
 
 
-def measured(work: Work, asked: argparse.Namespace) -> Comparison:
+def measured(work: Work, options: argparse.Namespace) -> Comparison:
     """One work on one core."""
-    task, kernels = tuned(work, ONE_CORE, asked)
-    return compare(cores(1), task, kernels, asked.rounds, compiled=not asked.no_compile)
+    task, kernels = tuned(work, ONE_CORE, options)
+    return compare(cores(1), task, kernels, options.rounds, compiled=not options.no_compile)
 
 
-def on_two_cores(work: Work, asked: argparse.Namespace) -> Comparison:
+def on_two_cores(work: Work, options: argparse.Namespace) -> Comparison:
     """One work on two cores, our kernel for one core among the contestants."""
-    _, single = tuned(work, ONE_CORE, asked)
-    task, double = tuned(work, TWO_CORES, asked)
+    _, single = tuned(work, ONE_CORE, options)
+    task, double = tuned(work, TWO_CORES, options)
     kernels = {"one thread": list(single.values())[-1], **double}
-    return compare(cores(2), task, kernels, asked.rounds, compiled=not asked.no_compile)
+    return compare(cores(2), task, kernels, options.rounds, compiled=not options.no_compile)
 
 
-def two_threads(results: Results, asked: argparse.Namespace) -> list[Verdict]:
+def two_threads(results: Results, options: argparse.Namespace) -> list[Verdict]:
     """Works that arithmetic bounds, on two cores."""
     for work in THREADED:
-        results.measure("two threads", work, on_two_cores, asked)
+        results.measure("two threads", work, on_two_cores, options)
     rows = results.rows["two threads"].values()
     if not rows:
         return []
@@ -83,7 +83,7 @@ def two_threads(results: Results, asked: argparse.Namespace) -> list[Verdict]:
     return found
 
 
-def beside_tvm(results: Results, asked: argparse.Namespace) -> list[Verdict]:
+def beside_tvm(results: Results, options: argparse.Namespace) -> list[Verdict]:
     """The operators of `live.py`, tuned by both with as many trials."""
     import live
 
@@ -91,7 +91,7 @@ def beside_tvm(results: Results, asked: argparse.Namespace) -> list[Verdict]:
     rows = []
     for i, name in enumerate(live.LIVE):
         try:
-            row = live.compare(name, asked, ours_first=bool(i % 2))
+            row = live.compare(name, options, ours_first=bool(i % 2))
         except (whet.WhetError, SystemExit) as error:  # the others are still compared
             results.failed.append(f"TVM: {name}")
             results.say(f"  {name:30s} FAILED: {str(error).splitlines()[0]}")
@@ -122,31 +122,31 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--markdown", action="store_true", help="the verdicts as a table")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
-    asked = parser.parse_args()
-    asked.seed = 0
-    asked.log = asked.log or str(Path(tempfile.mkdtemp(prefix="whet-kernels-")) / "bench.db")
-    return asked
+    options = parser.parse_args()
+    options.seed = 0
+    options.log = options.log or str(Path(tempfile.mkdtemp(prefix="whet-kernels-")) / "bench.db")
+    return options
 
 
 def main() -> None:
     """Measure what the command line names, then say what was reached."""
-    asked = parsed()
+    options = parsed()
     results = Results()
-    if asked.only != []:  # "--only" without a name: two threads or TVM alone
-        for group, work in chosen(GROUPS, asked.only or []):
-            results.measure(group, work, measured, asked)
+    if options.only != []:  # "--only" without a name: two threads or TVM alone
+        for group, work in chosen(GROUPS, options.only or []):
+            results.measure(group, work, measured, options)
     results.averages()
-    results.verdicts = judge(results.rows, asked.defaults)
-    if asked.two_threads:
-        results.verdicts += two_threads(results, asked)
-    if asked.tvm:
-        results.verdicts += beside_tvm(results, asked)
+    results.verdicts = judge(results.rows, options.defaults)
+    if options.two_threads:
+        results.verdicts += two_threads(results, options)
+    if options.tvm:
+        results.verdicts += beside_tvm(results, options)
     results.lines += ["", *(str(v) for v in results.verdicts)]
     results.lines += [f"FAILED      {name}" for name in results.failed]
-    if asked.markdown:
+    if options.markdown:
         print("\n".join(["| what | measured | reach |", "| --- | --- | --- |"]))
         print("\n".join(verdict.markdown() for verdict in results.verdicts))
-    threads = "one thread unless said" if asked.two_threads else "one thread"
+    threads = "one thread unless said" if options.two_threads else "one thread"
     harness.report("cpu_kernels", results.lines, results.to_json(), threads)
 
 

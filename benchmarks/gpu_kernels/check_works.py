@@ -95,10 +95,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--arch", nargs="+", default=list(ARCHITECTURES))
     parser.add_argument("--only", nargs="+", default=list(SHORT), metavar="NAME")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     failed = spilling = count = 0
-    for _, work in chosen(GROUPS, asked.only):
-        for arch in asked.arch:
+    for _, work in chosen(GROUPS, options.only):
+        for arch in options.arch:
             count += 1
             try:
                 found = compiled(work, arch)

@@ -1,4 +1,4 @@
-"""What must be reached on a GPU: each figure beside what was measured, or why it was not."""
+"""The goals on a GPU: each figure beside what was measured, or why it was not."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CUBLAS = 0.85
 CUDNN = 0.8
 """Of cuDNN's speed without tensor cores, for ResNet-50's convolutions with 16 images."""
 BANDWIDTH = 0.9
-"""Of the copy bandwidth, for what memory bounds."""
+"""Of the copy bandwidth, for memory-bound operators."""
 TRITON = 1.0
-"""Of Triton's speed after its autotuner, for what memory bounds."""
+"""Of Triton's speed after its autotuner, for memory-bound operators."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from whet.compiler.errors import LogError, MeasureError
 from whet.measure.worker.supervisor import Supervisor
 
 COMPARED = "gpu_contest:compared"
-"""What the worker runs."""
+"""The function that the worker runs."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class How:
 
 @dataclass(frozen=True)
 class Failure:
-    """What became of a work without figures.
+    """Why a work has no figures.
 
     Attributes:
         text: the error with its traceback.
@@ -98,7 +98,7 @@ class Contests:
 
 
 def _in_a_line(kind: str, text: str) -> str:
-    """What a failed call comes to: how its process ended, or its last exception."""
+    """The end of a failed call: how its process ended, or its last exception."""
     lines = [line for line in text.splitlines() if line.strip()]
     if kind != "ok":
         return f"{kind}: {lines[0]}" if lines else kind
@@ -107,7 +107,7 @@ def _in_a_line(kind: str, text: str) -> str:
 
 
 def target_of(device: Any) -> str:
-    """What code for a device is made for; no context is made for the answer."""
+    """The architecture that code for a device is made for; no context is made for the answer."""
     from whet.compiler.runtime.gpu.driver.interface import driver_of
 
     return f"cuda -arch={driver_of(device.type).properties(device.index).arch}"

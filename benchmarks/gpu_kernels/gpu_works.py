@@ -1,6 +1,6 @@
-"""The works that are compared on a GPU, by group: products, layers of models, rows and tables.
+"""The works that are compared on a GPU, by group: GEMMs, layers of models, rows and tables.
 
-What memory bounds moves some hundred megabytes, several times what an L2 cache holds.
+The memory-bound ones move some hundred megabytes, several times what an L2 cache holds.
 """
 
 from __future__ import annotations

@@ -52,23 +52,23 @@ def task_of(work: Work, device: Device) -> Any:
 
 
 def searched(
-    works: list[Work], device: Device, asked: argparse.Namespace, seconds: float | None
+    works: list[Work], device: Device, options: argparse.Namespace, seconds: float | None
 ) -> None:
     """Search works together, into the log.
 
     Args:
         works: which; those that promise more get more of the trials.
         device: where.
-        asked: the command line.
+        options: the command line.
         seconds: that it may take; None: as long as the trials last.
     """
     tasks = [task_of(work, device) for work in works]
     whet.tune(
         tasks,
-        asked.trials * len(tasks),
-        asked.log,
+        options.trials * len(tasks),
+        options.log,
         device=device,
-        options=whet.MeasureOptions(run_timeout=PATIENCE, flush_l2=not asked.warm),
+        options=whet.MeasureOptions(run_timeout=PATIENCE, flush_l2=not options.warm),
         seed=0,
         progress=False,
         timeout=seconds,
@@ -76,7 +76,7 @@ def searched(
 
 
 def facts_of(device: Device) -> dict[str, Any]:
-    """What the device is, for the head of a result."""
+    """The device's description, for the head of a result."""
     properties = driver_of(device.type).properties(device.index)
     return {
         "name": properties.name,
@@ -108,22 +108,22 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--markdown", action="store_true", help="the verdicts as a table")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
     parser.add_argument("--out", type=Path, help="write the figures into this file")
-    asked = parser.parse_args(arguments)
-    if asked.tuning and not asked.trials:
+    options = parser.parse_args(arguments)
+    if options.tuning and not options.trials:
         parser.error("--tuning searches, and --trials 0 measures default configs: give one of them")
-    asked.log = asked.log or str(Path(tempfile.mkdtemp(prefix="whet-gpu-")) / "bench.db")
-    return asked
+    options.log = options.log or str(Path(tempfile.mkdtemp(prefix="whet-gpu-")) / "bench.db")
+    return options
 
 
-def how_of(asked: argparse.Namespace) -> How:
+def how_of(options: argparse.Namespace) -> How:
     """How the works are compared."""
     return How(
-        asked.device,
-        asked.log if asked.trials else "",
-        asked.defaults,
-        asked.rounds,
-        asked.compile,
-        not asked.warm,
+        options.device,
+        options.log if options.trials else "",
+        options.defaults,
+        options.rounds,
+        options.compile,
+        not options.warm,
     )
 
 
@@ -164,14 +164,14 @@ def absent(results: Results) -> dict[str, dict[str, str]]:
     return found
 
 
-def measure(results: Results, asked: argparse.Namespace, facts: dict[str, Any]) -> None:
+def measure(results: Results, options: argparse.Namespace, facts: dict[str, Any]) -> None:
     """Search and measure what the command line names; what there is is kept after each work."""
-    device = whet.device(asked.device)
-    until = time.monotonic() + 60 * asked.minutes if asked.minutes else float("inf")
-    names = list(asked.only or (SHORT if asked.short else ()))
+    device = whet.device(options.device)
+    until = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
+    names = list(options.only or (SHORT if options.short else ()))
     works = chosen(GROUPS, names)
-    paths = [asked.out] if asked.out else []
-    paths += [harness.path_of("gpu_kernels", facts)] if asked.save else []
+    paths = [options.out] if options.out else []
+    paths += [harness.path_of("gpu_kernels", facts)] if options.save else []
 
     def keep() -> None:
         for path in paths:
@@ -180,19 +180,19 @@ def measure(results: Results, asked: argparse.Namespace, facts: dict[str, Any]) 
             except OSError as error:
                 print(f"{path} cannot be written: {error}", flush=True)
 
-    if asked.tuning and asked.trials:
+    if options.tuning and options.trials:
         try:
-            seconds = min(60 * asked.tuning, until - time.monotonic())
-            searched([work for _, work in works], device, asked, seconds)
+            seconds = min(60 * options.tuning, until - time.monotonic())
+            searched([work for _, work in works], device, options, seconds)
         except whet.WhetError as error:
             results.failed.append("search: all works")
             results.say(f"search of all works FAILED: {error}")
-    with closing(Contests(how_of(asked), asked.patience, until)) as contests:
+    with closing(Contests(how_of(options), options.patience, until)) as contests:
 
         def measured(work: Work) -> Comparison:
-            if asked.trials and not asked.tuning:
+            if options.trials and not options.tuning:
                 left = max(until - time.monotonic(), 1.0)
-                searched([work], device, asked, left if asked.minutes else None)
+                searched([work], device, options, left if options.minutes else None)
             return contests.measured(work)
 
         measure_all(results, works, measured, until, keep)
@@ -206,14 +206,14 @@ def measure(results: Results, asked: argparse.Namespace, facts: dict[str, Any]) 
 
 def main() -> None:
     """Measure what the command line names, then say what was reached."""
-    asked = parsed()
-    facts = facts_of(whet.device(asked.device))
+    options = parsed()
+    facts = facts_of(whet.device(options.device))
     results = Results()
-    measure(results, asked, facts)
-    if asked.markdown:
+    measure(results, options, facts)
+    if options.markdown:
         print("\n".join(["| what | measured | reach |", "| --- | --- | --- |"]))
         print("\n".join(verdict.markdown() for verdict in results.verdicts))
-    how = "L2 warm" if asked.warm else "L2 flushed"
+    how = "L2 warm" if options.warm else "L2 flushed"
     harness.report("gpu_kernels", results.lines, results.to_json(), how, facts)
 
 

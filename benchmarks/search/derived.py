@@ -39,7 +39,7 @@ def tasks(operator: Operator) -> dict[str, Any]:
     }
 
 
-def compare(name: str, asked: argparse.Namespace) -> dict[str, Any]:
+def compare(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Tune both, then time both kernels in turns on one core."""
     operator = TEMPLATES[name]
     inputs = operator.arrays()
@@ -47,9 +47,9 @@ def compare(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     output = np.empty(right.shape, np.float32)
     contestants, row = {}, {}
     for kind, task in tasks(operator).items():
-        log = asked.logs / f"{re.sub('[^a-z0-9]+', '-', name)}.db"
+        log = options.logs / f"{re.sub('[^a-z0-9]+', '-', name)}.db"
         result = whet.tune(
-            task, trials=asked.trials, log=log, seed=asked.seed, progress=False, transfer=False
+            task, trials=options.trials, log=log, seed=options.seed, progress=False, transfer=False
         )
         kernel = whet.build(task, log=log)
         output[:] = np.nan
@@ -63,7 +63,7 @@ def compare(name: str, asked: argparse.Namespace) -> dict[str, Any]:
         }
     cores = os.sched_getaffinity(0)
     harness.pin()
-    for kind, sample in harness.interleaved(contestants, asked.rounds).items():
+    for kind, sample in harness.interleaved(contestants, options.rounds).items():
         row[kind] |= {"best": sample.best, "median": sample.median}
     os.sched_setaffinity(0, cores)
     return {"name": name, "flop": 2 * _multiplications(operator, right), **row}
@@ -84,12 +84,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--logs", type=Path, help="a folder for the logs, to go on later")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
-    asked = parser.parse_args()
-    asked.logs = asked.logs or Path(tempfile.mkdtemp(prefix="whet-derived-"))
-    asked.logs.mkdir(exist_ok=True, parents=True)
+    options = parser.parse_args()
+    options.logs = options.logs or Path(tempfile.mkdtemp(prefix="whet-derived-"))
+    options.logs.mkdir(exist_ok=True, parents=True)
     rows, lines = [], []
-    for name in asked.only:
-        row = compare(name, asked)
+    for name in options.only:
+        row = compare(name, options)
         rows.append(row)
         hand, ours = row["template"], row["derived"]
         rates = [row["flop"] / side["best"] / 1e9 for side in (hand, ours)]
@@ -107,7 +107,7 @@ def main() -> None:
     }
     lines.append(
         f"derived is {data['geomean']:.3f} x as fast as the templates, geomean "
-        f"({data['geomean_median']:.3f} by medians), {asked.trials} trials each"
+        f"({data['geomean_median']:.3f} by medians), {options.trials} trials each"
     )
     harness.report("search_derived", lines, {"rows": rows, **data})
 

@@ -46,7 +46,7 @@ Timer = Callable[[int], float]
 
 @dataclass
 class Side:
-    """What one of the two found: its search's figures, and its kernel's samples."""
+    """The outcome of one of the two: its search's figures, and its kernel's samples."""
 
     trials: int
     failed: int
@@ -69,10 +69,10 @@ class Side:
 class TVM:
     """The process that tunes and times TVM's kernel of one operator."""
 
-    def __init__(self, python: str, name: str, folder: Path, asked: argparse.Namespace) -> None:
+    def __init__(self, python: str, name: str, folder: Path, options: argparse.Namespace) -> None:
         script = str(Path(__file__).with_name("tvm_tune.py"))
-        command = [python, script, name, str(folder), "--trials", str(asked.trials)]
-        command += ["--cores", str(os.cpu_count()), "--seed", str(asked.seed)]
+        command = [python, script, name, str(folder), "--trials", str(options.trials)]
+        command += ["--cores", str(os.cpu_count()), "--seed", str(options.seed)]
         self._errors = (folder / "tvm.txt").open("w+")
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
@@ -113,7 +113,7 @@ class TVM:
         return dict(json.loads(line))
 
 
-def tune_ours(operator: Operator, log: str, asked: argparse.Namespace) -> tuple[Side, Any]:
+def tune_ours(operator: Operator, log: str, options: argparse.Namespace) -> tuple[Side, Any]:
     """Our search, and its kernel."""
     if operator.template is not None:
         name, args = operator.template
@@ -122,7 +122,7 @@ def tune_ours(operator: Operator, log: str, asked: argparse.Namespace) -> tuple[
         *inputs, output = operator.tensors(te, topi)
         task = whet.create_task(outputs=[output], args=[*inputs, output], target=ONE_CORE)
     begin = time.perf_counter()
-    result = whet.tune(task, trials=asked.trials, log=log, seed=asked.seed, progress=False)
+    result = whet.tune(task, trials=options.trials, log=log, seed=options.seed, progress=False)
     seconds = time.perf_counter() - begin
     failed = sum(not trial.result.ok for trial in result.trials)
     return Side(len(result.trials), failed, seconds), whet.build(task, log=log)
@@ -141,7 +141,7 @@ def in_turns(timers: dict[str, Timer], rounds: int, seconds: float = 0.02) -> di
     return {name: harness.Sample(tuple(values)) for name, values in found.items()}
 
 
-def compare(name: str, asked: argparse.Namespace, ours_first: bool) -> dict[str, Any]:
+def compare(name: str, options: argparse.Namespace, ours_first: bool) -> dict[str, Any]:
     """Both searches of one operator, and both kernels in turns."""
     operator, folder = LIVE[name], Path(tempfile.mkdtemp(prefix="whet-live-"))
     inputs = operator.arrays()
@@ -150,9 +150,9 @@ def compare(name: str, asked: argparse.Namespace, ours_first: bool) -> dict[str,
         np.save(folder / f"input{i}.npy", array)
     (folder / "output.json").write_text(json.dumps(right.shape))
     cores = os.sched_getaffinity(0)
-    tvm = None if ours_first else TVM(asked.tvm, name, folder, asked)
-    ours, kernel = tune_ours(operator, str(folder / "whet.db"), asked)
-    tvm = tvm or TVM(asked.tvm, name, folder, asked)
+    tvm = None if ours_first else TVM(options.tvm, name, folder, options)
+    ours, kernel = tune_ours(operator, str(folder / "whet.db"), options)
+    tvm = tvm or TVM(options.tvm, name, folder, options)
     output = np.full(right.shape, np.nan, np.float32)
     kernel(*inputs, output)
     check(f"{name}, ours", output, right)
@@ -163,7 +163,7 @@ def compare(name: str, asked: argparse.Namespace, ours_first: bool) -> dict[str,
         tvm.run()
         check(f"{name}, TVM", np.load(folder / "output.npy"), right)
         timers["tvm"] = tvm.time
-    samples = in_turns(timers, asked.rounds)
+    samples = in_turns(timers, options.rounds)
     tvm.close()
     os.sched_setaffinity(0, cores)
     ours.samples, tvm.side.samples = samples["ours"], samples.get("tvm")
@@ -183,7 +183,7 @@ def _time(kernel: Any, number: int, arrays: list[np.ndarray]) -> float:
 
 
 def summary(rows: list[dict[str, Any]]) -> tuple[list[str], dict[str, Any]]:
-    """What the rows say together."""
+    """A summary of the rows."""
     timed = [row for row in rows if "best" in row["tvm"]]
     faster = [row["tvm"]["best"] / row["ours"]["best"] for row in timed]
     faster_median = [row["tvm"]["median"] / row["ours"]["median"] for row in timed]
@@ -219,10 +219,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     rows, lines = [], []
-    for i, name in enumerate(asked.only):
-        row = compare(name, asked, ours_first=bool(i % 2))
+    for i, name in enumerate(options.only):
+        row = compare(name, options, ours_first=bool(i % 2))
         rows.append(row)
         ours, tvm = row["ours"], row["tvm"]
         shown = f"{ours['best'] * 1e6:8.1f} us, {ours['median'] * 1e6:8.1f} median"
@@ -238,7 +238,7 @@ def main() -> None:
         print(lines[-1], flush=True)
     last, data = summary(rows)
     lines += last
-    head = f"TVM {rows[0]['version']}, target {rows[0]['target']}, {asked.trials} trials each"
+    head = f"TVM {rows[0]['version']}, target {rows[0]['target']}, {options.trials} trials each"
     harness.report("search_live", [head, *lines], {"rows": rows, **data})
 
 

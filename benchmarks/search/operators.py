@@ -155,7 +155,7 @@ LIVE: dict[str, Operator] = {
     "layer_norm 128x768": layer_norm(128, 768),
     "batch_matmul 12x128x64x128": batch_matmul(12, 128, 64, 128),
 }
-"""What `live.py` compares: layers of ResNet-50, MobileNet and BERT-base."""
+"""The operators of `live.py`: layers of ResNet-50, MobileNet and BERT-base."""
 
 TEMPLATES: dict[str, Operator] = {
     "matmul 512x512x512": matmul(512, 512, 512),
@@ -166,4 +166,4 @@ TEMPLATES: dict[str, Operator] = {
     "conv2d 1x1 256x14x14 1024": conv2d(256, 14, 1024, 1),
     "conv2d 3x3 stride 2 128x56x56": conv2d(128, 56, 128, 3, stride=2),
 }
-"""What `derived.py` compares: operators that have a hand-written template."""
+"""The operators of `derived.py`: those that have a hand-written template."""

@@ -1,4 +1,4 @@
-"""What searching costs beside building and measuring: time a trial, memory, the cost model.
+"""The cost of searching beside building and measuring: time a trial, memory, the cost model.
 
     python benchmarks/search/overhead.py [--save] [--trials 500] [--replayed 20000]
 
@@ -150,11 +150,11 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--replayed", type=int, default=20000)
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     lines, data = [], {}
     for name, run in (
-        ("live", lambda: live(asked.trials)),
-        ("replayed", lambda: replayed(asked.replayed)),
+        ("live", lambda: live(options.trials)),
+        ("replayed", lambda: replayed(options.replayed)),
         ("model", model),
     ):
         said, data[name] = run()

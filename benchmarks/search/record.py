@@ -36,9 +36,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(SPACES), help=", ".join(EVERY))
     parser.add_argument("--again", action="store_true", help="measure the best once more")
-    asked = parser.parse_args()
-    for name in asked.names:
-        record(name, asked.again)
+    options = parser.parse_args()
+    for name in options.names:
+        record(name, options.again)
 
 
 def record(name: str, again: bool) -> None:

@@ -66,7 +66,7 @@ class Recording:
 
     @cached_property
     def by_config(self) -> dict[str, Any]:
-        """What a replay pool answers with: `config.key` -> seconds, or a failed result."""
+        """The answers of a replay pool: `config.key` -> seconds, or a failed result."""
         space = self.task.config_space
         return {
             space.at(i).key: cost if isinstance(cost, float) else _failed(cost)

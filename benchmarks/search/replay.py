@@ -169,22 +169,22 @@ def shown(trials: float, cap: int) -> str:
     return f"{cap}+" if trials == NEVER else f"{trials:.0f}"
 
 
-def replay(asked: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
+def replay(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
     """All that is asked for: lines for people, and data."""
     jobs = [
-        Job(space, sampler, seed, asked.cap)
-        for sampler in asked.sampler
-        for space in asked.space
-        for seed in range(asked.seeds)
+        Job(space, sampler, seed, options.cap)
+        for sampler in options.sampler
+        for space in options.space
+        for seed in range(options.seeds)
         if sampler not in EXACT and (sampler != TRANSFER or read(space).others())
     ]
-    done = run(jobs, asked.jobs, asked.keep)
+    done = run(jobs, options.jobs, options.keep)
     lines, spaces = [], {}
-    for name in asked.space:
+    for name in options.space:
         recording = read(name)
         spaces[name] = {"facts": recording.facts(), "samplers": {}}
         lines.append(facts_line(name, recording.facts()))
-        for sampler in asked.sampler:
+        for sampler in options.sampler:
             found = [n for job, n in done.items() if (job.space, job.sampler) == (name, sampler)]
             if sampler in EXACT:
                 row: dict[str, Any] = exact(recording, sampler)
@@ -193,11 +193,11 @@ def replay(asked: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
             else:
                 continue
             spaces[name]["samplers"][sampler] = row
-            parts = [shown(row[q], asked.cap) for q in ("q25", "median", "q75")]
+            parts = [shown(row[q], options.cap) for q in ("q25", "median", "q75")]
             lines.append(f"  {sampler:12s} {parts[1]:>6s}  ({parts[0]} to {parts[2]})")
-    medians = over_spaces(spaces, asked.sampler)
+    medians = over_spaces(spaces, options.sampler)
     lines.append("median over the spaces: " + ", ".join(
-        f"{s} {shown(m, asked.cap)}" for s, m in medians.items()
+        f"{s} {shown(m, options.cap)}" for s, m in medians.items()
     ))  # fmt: skip
     ratios = {
         f"xgb / {peer}": medians["xgb"] / medians[peer]
@@ -248,13 +248,13 @@ def main() -> None:
     parser.add_argument("--cap", type=int, default=400, help="trials after which a search gives up")
     parser.add_argument("--keep", type=Path, help="a file of finished searches, to go on from")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     begin = time.monotonic()
-    lines, data = replay(asked)
-    machines = {read(name).machine["cpu"] for name in asked.space}
+    lines, data = replay(options)
+    machines = {read(name).machine["cpu"] for name in options.space}
     lines.append(
-        f"recorded on {', '.join(machines)}; {asked.seeds} seeds, at most {asked.cap} trials, "
-        f"{time.monotonic() - begin:.0f} s with {asked.jobs} jobs; random and grid exactly"
+        f"recorded on {', '.join(machines)}; {options.seeds} seeds, at most {options.cap} trials, "
+        f"{time.monotonic() - begin:.0f} s with {options.jobs} jobs; random and grid exactly"
     )
     harness.report("search_replay", lines, data)
 

@@ -39,46 +39,46 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="trials an iteration, TVM's default")
     parser.add_argument("--cores", type=int, default=1, help="processes that build")
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")  # what tvm prints must not come between
     os.dup2(2, 1)
-    found, kernel = tune(asked)
+    found, kernel = tune(options)
     say(answers, found)
     if kernel is None:
         return
-    arrays = load(asked.folder)
+    arrays = load(options.folder)
     for line in sys.stdin:
         command, *rest = line.split()
         if command == "run":
             kernel["main"](*arrays)
-            np.save(asked.folder / "output.npy", arrays[-1].numpy())
+            np.save(options.folder / "output.npy", arrays[-1].numpy())
             say(answers, {})
         elif command == "time":
             timer = kernel.time_evaluator("main", tvm.cpu(0), number=int(rest[0]), repeat=1)
             say(answers, {"seconds": timer(*arrays).mean})
 
 
-def tune(asked: argparse.Namespace) -> tuple[dict[str, Any], Any]:
+def tune(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     """The figures of the search, and the best kernel; None where no candidate worked."""
     logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.ERROR)
-    tensors = LIVE[asked.operator].tensors(te, topi)
+    tensors = LIVE[options.operator].tensors(te, topi)
     module = tvm.IRModule({"main": te.create_prim_func(tensors)})
     target = this_processor()
     begin = time.perf_counter()
     importlib.import_module("tvm.s_tir.tensor_intrin")
     start = time.perf_counter() - begin
     # Its default of 30 s would end every build on a busy machine: a builder starts that slowly.
-    builder = ms.builder.LocalBuilder(max_workers=asked.cores, timeout_sec=240)
+    builder = ms.builder.LocalBuilder(max_workers=options.cores, timeout_sec=240)
     begin = time.perf_counter()
     database = ms.tir_integration.tune_tir(
         module,
         target,
-        work_dir=str(asked.folder / "work"),
-        max_trials_global=asked.trials,
-        num_trials_per_iter=asked.batch,
+        work_dir=str(options.folder / "work"),
+        max_trials_global=options.trials,
+        num_trials_per_iter=options.batch,
         builder=builder,
-        num_tuning_cores=asked.cores,
-        seed=asked.seed + 1,  # 0 is none of its seeds
+        num_tuning_cores=options.cores,
+        seed=options.seed + 1,  # 0 is none of its seeds
     )
     seconds = time.perf_counter() - begin
     records = database.get_all_tuning_records()
@@ -89,7 +89,7 @@ def tune(asked: argparse.Namespace) -> tuple[dict[str, Any], Any]:
         "trials": len(records),
         "failed": sum(not run or min(run) >= 1e9 for run in runs),
         "seconds": seconds,
-        "start_seconds": start * -(-asked.trials // asked.batch),
+        "start_seconds": start * -(-options.trials // options.batch),
         "best_of_search": min((min(run) for run in runs if run), default=None),
     }
     schedule = ms.tir_integration.compile_tir(database, module, target)

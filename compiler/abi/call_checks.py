@@ -85,7 +85,7 @@ def number(sig: KernelSignature, i: int, p: ScalarParam, arg: object) -> Any:
         raise wrong(sig, i, f"it takes True or False: expect arg[{i}] to be bool", arg)
     if "int" in p.dtype:
         if not isinstance(arg, int):
-            why = f"it takes a whole number ({p.dtype}): expect arg[{i}] to be int"
+            why = f"it takes an integer ({p.dtype}): expect arg[{i}] to be int"
             raise wrong(sig, i, why, arg)
         limits = np.iinfo(p.dtype)
         if not limits.min <= arg <= limits.max:

@@ -33,7 +33,7 @@ class EmulatorOptions:
         if self.order not in ORDERS and not seeded:
             raise ArgumentError(
                 f"EmulatorOptions(order={self.order!r})",
-                "an order of threads is 'forwards', 'backwards', or a whole number of at least 2",
+                "an order of threads is 'forwards', 'backwards', or an integer of at least 2",
                 "EmulatorOptions(order=7) draws an order",
             )
 

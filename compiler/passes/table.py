@@ -186,7 +186,7 @@ PASSES: tuple[Step, ...] = (
         vectorize_loop,
         "Vectorised loops become vector operations, or serial loops; after FlattenBuffer.",
         "on flat indices, where a lane's step is one number; unrolled loops stay loops until "
-        "a generator writes them out",
+        "a generator expands them",
         phase=2,
         options={"tir.disable_vectorize": switch("vectorised loops become serial ones")},
     ),
@@ -236,8 +236,8 @@ PASSES: tuple[Step, ...] = (
                 auto_max_depth=count("and of at most so many levels of loops", 8),
                 auto_max_extent=count("and those of at most so many iterations, whatever is in"),
                 explicit_unroll=switch(
-                    "write unrolled loops out in the loop IR; TVM's default is True, here a "
-                    "generator writes them out, with the same result"
+                    "expand unrolled loops in the loop IR; TVM's default is True, here a "
+                    "generator expands them, with the same result"
                 ),
             )
         },

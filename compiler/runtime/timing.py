@@ -103,15 +103,15 @@ def preparation(f_preproc: str | Callable) -> Callable[[tuple[object, ...]], Non
 
 
 def check_counts(least: int = 1, **counts: object) -> None:
-    """Refuse what is no number of times, by its name.
+    """Refuse counts that are no integers or too small, by their names.
 
     Raises:
-        ArgumentError: one of ``counts`` is no whole number, or below ``least``.
+        ArgumentError: one of ``counts`` is no integer, or below ``least``.
     """
     for name, value in counts.items():
         request = f"time_evaluator({name}={value!r})"
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise ArgumentError(request, "it must be a whole number")
+            raise ArgumentError(request, "it must be an integer")
         if value < least:
             raise ArgumentError(request, f"it must be at least {least}")
 

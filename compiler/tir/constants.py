@@ -88,7 +88,7 @@ def _int_value(value: int | float, name: str) -> int:
         if not value.is_integer():
             raise ArgumentError(
                 f"const({value}, {name!r})",
-                f"{name} holds whole numbers",
+                f"{name} holds integers",
                 "round it, or compute in float32: x.astype('float32')",
             )
         value = int(value)

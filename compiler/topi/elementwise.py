@@ -9,8 +9,8 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import IntImm, PrimExpr
+from whet.compiler.tir.ops import bits, ops
 from whet.compiler.tir.ops import mathematics as m
-from whet.compiler.tir.ops import ops
 from whet.compiler.tir.ops.ops import const
 from whet.compiler.topi.shapes import is_one
 from whet.compiler.topi.tag import BROADCAST, ELEMWISE
@@ -224,11 +224,11 @@ def _xor(a: Any, b: Any) -> PrimExpr:
 logical_and = _binary("logical_and", lambda a, b: ops.logical_and(_truth(a), _truth(b)))
 logical_or = _binary("logical_or", lambda a, b: ops.logical_or(_truth(a), _truth(b)))
 logical_xor = _binary("logical_xor", _xor)
-bitwise_and = _binary("bitwise_and", lambda a, b: ops.bitwise("bitwise_and", a, b))
-bitwise_or = _binary("bitwise_or", lambda a, b: ops.bitwise("bitwise_or", a, b))
-bitwise_xor = _binary("bitwise_xor", lambda a, b: ops.bitwise("bitwise_xor", a, b))
-left_shift = _binary("left_shift", lambda a, b: ops.bitwise("shift_left", a, b))
-right_shift = _binary("right_shift", lambda a, b: ops.bitwise("shift_right", a, b))
+bitwise_and = _binary("bitwise_and", bits.bitwise_and)
+bitwise_or = _binary("bitwise_or", bits.bitwise_or)
+bitwise_xor = _binary("bitwise_xor", bits.bitwise_xor)
+left_shift = _binary("left_shift", bits.shift_left)
+right_shift = _binary("right_shift", bits.shift_right)
 
 
 def cast(x: Tensor, dtype: str) -> Tensor:

@@ -1,6 +1,6 @@
 """Images of another size.
 
-Where a pixel of the result lies in the image is a fraction of whole numbers, ``(a * y + b) / d``:
+Where a pixel of the result lies in the image is a fraction of integers, ``(a * y + b) / d``:
 its whole part and its remainder are exact, and no float decides which pixel is read.
 """
 

@@ -22,7 +22,7 @@ from whet.compiler.tir.ops.ops import (
     multiply,
 )
 from whet.compiler.topi.elementwise import each_element
-from whet.compiler.topi.halves import stored, summed_in
+from whet.compiler.topi.half_precision import stored, summed_in
 from whet.compiler.topi.shapes import is_zero, one_axis
 from whet.compiler.topi.tag import COMM_REDUCE
 
@@ -96,7 +96,7 @@ def _reduction(name: str, combine: Callable[..., Any], nothing: str) -> Callable
     operator.__doc__ = (
         f"The {name} over ``axis`` (all axes for None); with ``keepdims`` its extents become 1.\n\n"
         f"    Over no axis, ``()``, it is ``data`` as it is; of no elements, {nothing}.\n"
-        + "    Halves are combined in float32, and rounded once.\n" * rounded
+        + "    Half precision is combined in float32, and rounded once.\n" * rounded
         + "    "
     )
     return operator

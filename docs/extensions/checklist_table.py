@@ -68,7 +68,7 @@ def _row(section: str, fields: dict[str, str]) -> Row:
 
 
 def problems(row: Row) -> Iterator[str]:
-    """What is wrong with a row, in words."""
+    """The faults of a row, in words."""
     if row.status not in STATUSES:
         yield f"status {row.status!r} is none of {', '.join(STATUSES)}"
     if not row.means:
@@ -108,7 +108,7 @@ def definitions(file: Path) -> dict[str, int]:
 
 
 def resolves(name: str) -> bool:
-    """Whether ``whet.`` with this name is there: as an import, an attribute, or set by a class."""
+    """True if ``whet.`` has this name: as an import, an attribute, or set by a class."""
     value: Any = import_module("whet")
     *path, last = name.split(".")
     for part in path:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from whet.compiler.errors import PrunedError, WhetError
-from whet.compiler.passes.gpu.verify_gpu_code import stores_written_out
+from whet.compiler.passes.gpu.verify_gpu_code import unrolled_stores
 from whet.compiler.target.gpu_limits import limits_of
 from whet.measure.values import Json
 
@@ -35,7 +35,7 @@ T = TypeVar("T", int, frozenset[str])
 Look = Callable[["IRModule", "Target"], T]
 
 UNROLLED = 2048
-"""Stores, unrolled loops written out, up to which a candidate is compiled. Of a 3x3 convolution's
+"""Stores, with loops unrolled, up to which a candidate is compiled. Of a 3x3 convolution's
 candidates in TVM's schedule with virtual threads, NVRTC 13.0 took 4.5 seconds of a Zen 4 core in
 the median for 13 with more (1.7 to 14; 11 of them spilt 2.5 KB or more a thread), and 0.7 for 71
 with fewer. A search waits for 10, beside others on the same cores. The spaces that come with Whet
@@ -150,7 +150,7 @@ def _kernel_text(inp: MeasureInput) -> str:
 
 
 def _stores(module: IRModule, target: Target | None) -> int:
-    return sum(stores_written_out(func.body) for func in module.functions.values())
+    return sum(unrolled_stores(func.body) for func in module.functions.values())
 
 
 def _scattered(module: IRModule, target: Target) -> frozenset[str]:

@@ -23,11 +23,11 @@ class Argument:
 
     Attributes:
         before: the canonical arguments before it.
-        asked: the call, for messages. name: of the parameter.
+        request: the call, for messages. name: of the parameter.
     """
 
     before: tuple
-    asked: str
+    request: str
     name: str
 
     @property
@@ -38,7 +38,7 @@ class Argument:
 
     def error(self, problem: str, way_out: str) -> ArgumentError:
         """An error whose reason begins with the parameter's name."""
-        return ArgumentError(self.asked, f"{self.name} {problem}", way_out)
+        return ArgumentError(self.request, f"{self.name} {problem}", way_out)
 
 
 Kind = Callable[[Any, Argument], Any]
@@ -54,10 +54,10 @@ def canonical_arguments(name: str, parameters: Sequence[str], kinds: Sequence[Ki
     """
 
     def canonical(args: tuple) -> tuple:
-        asked = f"{name}({', '.join(map(repr, args))})"
+        request = f"{name}({', '.join(map(repr, args))})"
         done: tuple = ()
         for value, parameter, kind in zip(args, parameters, kinds, strict=True):
-            done = (*done, kind(value, Argument(done, asked, parameter)))
+            done = (*done, kind(value, Argument(done, request, parameter)))
         return done
 
     return canonical
@@ -93,7 +93,7 @@ def AXIS(value: Any, a: Argument) -> int:
     rank = len(a.shape)
     if not _is_int(value) or not -rank <= value < rank:
         why = f"there is no axis {value!r} in {_dimensions(a.shape)}"
-        raise ArgumentError(a.asked, why, _axes_of(value, a))
+        raise ArgumentError(a.request, why, _axes_of(value, a))
     return value % rank
 
 
@@ -189,15 +189,15 @@ def WORD(value: Any, a: Argument) -> str:
 
 def DTYPE(value: Any, a: Argument) -> str:
     """A scalar element type, by its usual name."""
-    return element_type(value, a.asked)
+    return element_type(value, a.request)
 
 
 def FLOAT(value: Any, a: Argument) -> str:
-    """The element type of what is computed with fractions."""
-    dtype = element_type(value, a.asked)
+    """A floating-point dtype, for operators whose results are no integers."""
+    dtype = element_type(value, a.request)
     if not dt.is_float(dtype):
         raise a.error(
-            f"{dtype!r} holds whole numbers, and the result is made of fractions",
+            f"{dtype!r} holds integers, and the result is floating point",
             f'{a.name} "float32", or another float; convert the data before',
         )
     return dtype

@@ -20,7 +20,7 @@ from whet.compiler.errors import SpaceError
 from whet.compiler.te.lang.compute import placeholder
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
-from whet.compiler.topi.halves import stored, widened
+from whet.compiler.topi.half_precision import stored, widened
 from whet.search_spaces.graph.canonical_args import DTYPE, SHAPE, Kind, canonical_arguments
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import VERSION, schedule_graph

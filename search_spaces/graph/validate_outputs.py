@@ -66,22 +66,24 @@ def validate(outputs: Any, args: Any = None) -> tuple[list[Tensor], list[Tensor]
 def _tensors(given: Any, which: str) -> list[Tensor]:
     """A list of different tensors."""
     many = [given] if isinstance(given, Tensor) else given
-    asked = f"create_task({which}=...)"
+    request = f"create_task({which}=...)"
     if isinstance(many, str | bytes) or not isinstance(many, Sequence):
         raise ArgumentError(
-            asked,
+            request,
             f"{which} is a {type(given).__name__}, not a list of tensors",
             f"create_task({which}=[C], ...)",
         )
     for k, t in enumerate(many):
         if not isinstance(t, Tensor):
             raise ArgumentError(
-                asked,
+                request,
                 f"{which}[{k}] is a {type(t).__name__}, not a tensor",
                 "tensors come from te.placeholder, te.compute and te.extern",
             )
         if t in many[:k]:
-            raise ArgumentError(asked, f"{which}[{k}], {t.name}, is named twice", "once is enough")
+            raise ArgumentError(
+                request, f"{which}[{k}], {t.name}, is named twice", "once is enough"
+            )
     return list(many)
 
 
@@ -110,11 +112,11 @@ def _arguments(args: Any, outputs: list[Tensor], ops: list[Operation]) -> list[T
         outputs += [t for t in needed if t not in outputs and t not in inputs]
         return [*inputs, *outputs]
     taken = _tensors(args, "args")
-    asked = f"create_task(outputs=..., args=[{', '.join(t.name for t in taken)}])"
+    request = f"create_task(outputs=..., args=[{', '.join(t.name for t in taken)}])"
     missing = [t for t in needed if t not in taken]
     if missing:
         raise ArgumentError(
-            asked,
+            request,
             f"args leaves out {', '.join(t.name for t in missing)}",
             "name every input and every output; without args= the inputs come in the order in "
             "which they are met, then the outputs",
@@ -122,7 +124,7 @@ def _arguments(args: Any, outputs: list[Tensor], ops: list[Operation]) -> list[T
     unknown = [t for t in taken if t not in needed and not isinstance(t.op, PlaceholderOp)]
     if unknown:
         raise ArgumentError(
-            asked,
+            request,
             f"{', '.join(t.name for t in unknown)}: neither an input nor an output; how (and "
             "whether) it is stored is up to the space",
             "add it to outputs, or leave it out of args",

@@ -43,31 +43,33 @@ class AnnotateDefinition(Definition):
         Raises:
             SpaceError: an argument is wrong.
         """
-        asked = f"define_annotate({name!r}, policy={policy!r})"
+        request = f"define_annotate({name!r}, policy={policy!r})"
         if _words(policy) is None:
-            check_policy(asked, policy, POLICIES)
+            check_policy(request, policy, POLICIES)
         if not axes:
-            raise SpaceError(asked, "there are no axes")
+            raise SpaceError(request, "there are no axes")
         if num_anchor is not None:
-            raise SpaceError(asked, "policy='locate_cache' and num_anchor= go together")
+            raise SpaceError(request, "policy='locate_cache' and num_anchor= go together")
         if (policy == "candidate") != (candidate is not None):
-            raise SpaceError(asked, "policy='candidate' and candidate= go together")
+            raise SpaceError(request, "policy='candidate' and candidate= go together")
         entries: tuple[tuple[str, ...], ...] = ()
         if policy in _BOUND:
-            entries = (_bound(policy, len(axes), asked),)
+            entries = (_bound(policy, len(axes), request),)
         elif candidate is not None:
             if not candidate:
-                raise SpaceError(asked, "candidate= is empty")
+                raise SpaceError(request, "candidate= is empty")
             entries = tuple(tuple(entry) for entry in candidate)
         for entry in entries:
             if len(entry) != len(axes) or any(word not in WORDS for word in entry):
                 raise SpaceError(
-                    asked,
+                    request,
                     f"the candidate {entry!r} is not {len(axes)} annotations",
                     f"annotations: {', '.join(WORDS)}",
                 )
             if entry[-1] == "fuse":
-                raise SpaceError(asked, f"the candidate {entry!r} fuses the last axis with no next")
+                raise SpaceError(
+                    request, f"the candidate {entry!r} fuses the last axis with no next"
+                )
         return AnnotateDefinition(name, len(axes), policy, entries)
 
     def choices(self) -> tuple[Choice, ...]:
@@ -107,12 +109,12 @@ class AnnotateDefinition(Definition):
 _BOUND = {"bind_gpu": ("blockIdx", "threadIdx"), "bind_gpu_virtual": ("blockIdx", "", "threadIdx")}
 
 
-def _bound(policy: str, num_axes: int, asked: str) -> tuple[str, ...]:
+def _bound(policy: str, num_axes: int, request: str) -> tuple[str, ...]:
     """Blocks, (virtual threads,) and threads, in as many dimensions as there are axes for."""
     units = _BOUND[policy]
     dimensions = min(num_axes // len(units), 3)
     if not dimensions:
-        raise SpaceError(asked, f"{num_axes} axes are too few", f"it binds {len(units)} or more")
+        raise SpaceError(request, f"{num_axes} axes are too few", f"it binds {len(units)} or more")
     bound = [
         f"{unit}.{d}" if unit else "vthread" for unit in units for d in "zyx"[3 - dimensions :]
     ]

@@ -31,7 +31,7 @@ class Definition(ABC):
     name: str
 
     @property
-    def asked(self) -> str:
+    def request(self) -> str:
         """The call that defined the knob, for an error."""
         return f"define_{self.kind}({self.name!r})"
 
@@ -70,7 +70,7 @@ class Definition(ABC):
         return []
 
 
-def check_policy(asked: str, policy: Any, policies: Sequence[str]) -> None:
+def check_policy(request: str, policy: Any, policies: Sequence[str]) -> None:
     """Refuse an unknown policy.
 
     Raises:
@@ -78,10 +78,10 @@ def check_policy(asked: str, policy: Any, policies: Sequence[str]) -> None:
     """
     if policy not in policies:
         known = f"{nearest(policy, policies)}policies: {', '.join(policies)}"
-        raise SpaceError(asked, "unknown policy", known)
+        raise SpaceError(request, "unknown policy", known)
 
 
-def number_of(axes: Sequence[Any], axis: Any, asked: str) -> int:
+def number_of(axes: Sequence[Any], axis: Any, request: str) -> int:
     """The position of ``axis`` in ``axes`` by identity (``==`` of axes may build an expression).
 
     Raises:
@@ -90,4 +90,4 @@ def number_of(axes: Sequence[Any], axis: Any, asked: str) -> int:
     for i, other in enumerate(axes):
         if other is axis:
             return i
-    raise SpaceError(asked, f"the axis {axis!r} is not among axes=", f"axes: {list(axes)!r}")
+    raise SpaceError(request, f"the axis {axis!r} is not among axes=", f"axes: {list(axes)!r}")

@@ -223,6 +223,6 @@ class VirtualAxis:
         return f"VirtualAxis({self.name})"
 
 
-def _same_number(asked: str, given: Sequence[Any], expected: Sequence[Any]) -> None:
+def _same_number(request: str, given: Sequence[Any], expected: Sequence[Any]) -> None:
     if len(given) != len(expected):
-        raise SpaceError(asked, f"{len(given)} were given, the knob has {len(expected)}")
+        raise SpaceError(request, f"{len(given)} were given, the knob has {len(expected)}")

@@ -51,9 +51,11 @@ class Knob:
         Raises:
             SpaceError: there are no legal choices, or ``default`` or one of ``quick`` is not legal.
         """
-        choices, asked = definition.choices(), definition.asked
+        choices, request = definition.choices(), definition.request
         if not choices:
-            raise SpaceError(asked, "no legal choice is left", "widen the candidates or the filter")
+            raise SpaceError(
+                request, "no legal choice is left", "widen the candidates or the filter"
+            )
         if default is None:
             position = definition.preferred(choices)
         else:
@@ -62,7 +64,7 @@ class Knob:
         if len(knob._positions) != len(choices):
             # The dict kept the last position of each.
             twice = next(c for i, c in enumerate(choices) if knob._positions[tagged(c)] != i)
-            raise SpaceError(asked, f"the candidate {twice!r} is listed twice")
+            raise SpaceError(request, f"the candidate {twice!r} is listed twice")
         return knob
 
     @cached_property
@@ -190,7 +192,7 @@ def _closest(definition: Definition, choices: tuple[Choice, ...], wanted: Any, w
     found = definition.closest(choices, wanted)
     if found is None:
         raise SpaceError(
-            definition.asked, f"{word}={wanted!r} is not a legal choice", legal(choices)
+            definition.request, f"{word}={wanted!r} is not a legal choice", legal(choices)
         )
     return found
 
@@ -202,7 +204,7 @@ def _quick(
         return None
     if isinstance(quick, str) or not isinstance(quick, Sequence) or not quick:
         raise SpaceError(
-            definition.asked,
+            definition.request,
             f"quick={quick!r} is not a list of choices",
             "e.g. quick=[the default, another]",
         )

@@ -32,16 +32,16 @@ class LocateDefinition(Definition):
         Raises:
             SpaceError: an argument is wrong.
         """
-        asked = f"define_annotate({name!r}, policy='locate_cache')"
+        request = f"define_annotate({name!r}, policy='locate_cache')"
         if candidate is not None:
-            raise SpaceError(asked, "policy='candidate' and candidate= go together")
+            raise SpaceError(request, "policy='candidate' and candidate= go together")
         if type(num_anchor) is not int or not 1 <= num_anchor <= len(axes):
             raise SpaceError(
-                asked, f"num_anchor={num_anchor!r} must be an int from 1 to the {len(axes)} axes"
+                request, f"num_anchor={num_anchor!r} must be an int from 1 to the {len(axes)} axes"
             )
         if comb(len(axes), num_anchor) > LARGEST_LIST:
             raise SpaceError(
-                asked,
+                request,
                 f"{len(axes)} axes have more than {LARGEST_LIST} choices of {num_anchor}",
                 "name fewer axes",
             )

@@ -31,12 +31,12 @@ class OptionDefinition(Definition):
         Raises:
             SpaceError: an argument is wrong.
         """
-        asked = f"define_knob({name!r})"
+        request = f"define_knob({name!r})"
         if isinstance(candidates, str) or not isinstance(candidates, Iterable):
-            raise SpaceError(asked, f"candidates={candidates!r} is not a list of values")
-        values = tuple([plain(v, asked, f"candidate {i}") for i, v in enumerate(candidates)])
+            raise SpaceError(request, f"candidates={candidates!r} is not a list of values")
+        values = tuple([plain(v, request, f"candidate {i}") for i, v in enumerate(candidates)])
         if not values:
-            raise SpaceError(asked, "the candidate list is empty")
+            raise SpaceError(request, "the candidate list is empty")
         if type(candidates) is tuple and all(map(is_, values, candidates)):
             values = candidates
         return OptionDefinition(name, values)

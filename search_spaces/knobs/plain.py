@@ -15,12 +15,12 @@ Choice = int | float | bool | str | None | tuple
 _OPEN = ", or None for an end that is open: ('clip', 0, None)"
 
 
-def plain(value: Any, asked: str, where: str, inside: tuple | list | None = None) -> Choice:
+def plain(value: Any, request: str, where: str, inside: tuple | list | None = None) -> Choice:
     """``value`` in canonical form: sequences as tuples, numpy scalars as Python's, dtypes by name.
 
     Args:
         value: anything.
-        asked: what was asked, for the error's text.
+        request: what was asked, for the error's text.
         where: which part of it ``value`` is, for the error's text.
         inside: the sequence that ``value`` is an item of, for the error's text.
 
@@ -33,19 +33,19 @@ def plain(value: Any, asked: str, where: str, inside: tuple | list | None = None
         if not math.isfinite(value):
             held = f"is {value!r}" if inside is None else f"holds {value!r} in {inside!r}"
             raise SpaceError(
-                asked,
+                request,
                 f"{where} {held}, which JSON cannot hold",
                 "give a finite number" + (_OPEN if inside and inside[0] == "clip" else ""),
             )
         return float(value)
     if isinstance(value, tuple | list):
-        items = tuple([plain(item, asked, where, value) for item in value])
+        items = tuple([plain(item, request, where, value) for item in value])
         # The tuple itself where nothing changed: a template's own constant is known by identity.
         return value if type(value) is tuple and all(map(is_, items, value)) else items
     if isinstance(value, np.generic):
         item = value.item()
         if type(item) in (int, str, bool, float):
-            return plain(item, asked, where)
+            return plain(item, request, where)
     elif _is_dtype(value):
         return np.dtype(value).name
     elif isinstance(value, int):
@@ -53,7 +53,7 @@ def plain(value: Any, asked: str, where: str, inside: tuple | list | None = None
     elif isinstance(value, str):
         return str(value)
     raise SpaceError(
-        asked,
+        request,
         f"{where} is a {type(value).__name__}, which cannot be stored as JSON",
         "allowed: int, float, bool, str, None, and tuples or lists of these; "
         "an element type by its name, 'float32', or numpy's",

@@ -47,10 +47,10 @@ class ReorderDefinition(Definition):
         Raises:
             SpaceError: an argument is wrong.
         """
-        asked = f"define_reorder({name!r}, policy={policy!r})"
-        check_policy(asked, policy, POLICIES)
+        request = f"define_reorder({name!r}, policy={policy!r})"
+        check_policy(request, policy, POLICIES)
         if not axes:
-            raise SpaceError(asked, "there are no axes")
+            raise SpaceError(request, "there are no axes")
         options = {
             "candidate": (candidate, ("candidate",)),
             "interval": (interval, ("interval_all",)),
@@ -58,21 +58,21 @@ class ReorderDefinition(Definition):
         }
         for word, (option, owners) in options.items():
             if (policy in owners) != (option is not None):
-                raise SpaceError(asked, f"policy={owners[0]!r} and {word}= go together")
+                raise SpaceError(request, f"policy={owners[0]!r} and {word}= go together")
         if reduce is not None and policy not in _INTERLEAVED:
-            raise SpaceError(asked, "policy='interleave' and reduce= go together")
+            raise SpaceError(request, "policy='interleave' and reduce= go together")
         if interval is not None:
-            interval = _interval(interval, len(axes), asked)
-        orders = _numbered(candidate, axes, asked)
+            interval = _interval(interval, len(axes), request)
+        orders = _numbered(candidate, axes, request)
         if candidate is not None and not orders:
-            raise SpaceError(asked, "candidate= is empty")
+            raise SpaceError(request, "candidate= is empty")
         for order in orders:
-            _check_permutation(order, len(axes), asked)
-        chains = _numbered(spatial, axes, asked), _numbered(reduce, axes, asked)
+            _check_permutation(order, len(axes), request)
+        chains = _numbered(spatial, axes, request), _numbered(reduce, axes, request)
         if policy in _INTERLEAVED:
             if not chains[0] or not all(chains[0] + chains[1]):
-                raise SpaceError(asked, "spatial= and reduce= are lists of chains of axes")
-            _check_permutation(sum(chains[0] + chains[1], ()), len(axes), asked)
+                raise SpaceError(request, "spatial= and reduce= are lists of chains of axes")
+            _check_permutation(sum(chains[0] + chains[1], ()), len(axes), request)
         return ReorderDefinition(name, len(axes), policy, interval, orders, *chains)
 
     def choices(self) -> tuple[Choice, ...]:
@@ -137,28 +137,28 @@ class ReorderDefinition(Definition):
         return names, np.argsort(np.asarray(choices), axis=1).astype(np.float32)
 
 
-def _interval(interval: Any, num_axes: int, asked: str) -> tuple[int, int]:
+def _interval(interval: Any, num_axes: int, request: str) -> tuple[int, int]:
     if not isinstance(interval, tuple | list) or len(interval) != 2:
-        raise SpaceError(asked, f"interval={interval!r} must be (begin, end)")
+        raise SpaceError(request, f"interval={interval!r} must be (begin, end)")
     begin, end = interval
     if type(begin) is not int or type(end) is not int or not 0 <= begin < end <= num_axes:
         raise SpaceError(
-            asked, f"interval={interval!r} must satisfy 0 <= begin < end <= {num_axes}"
+            request, f"interval={interval!r} must satisfy 0 <= begin < end <= {num_axes}"
         )
     return begin, end
 
 
-def _numbered(groups: Sequence[Sequence[Any]] | None, axes: Sequence[Any], asked: str) -> Chains:
+def _numbered(groups: Sequence[Sequence[Any]] | None, axes: Sequence[Any], request: str) -> Chains:
     """Groups of axes (or of their numbers) as groups of numbers."""
     return tuple(
-        tuple(item if type(item) is int else number_of(axes, item, asked) for item in group)
+        tuple(item if type(item) is int else number_of(axes, item, request) for item in group)
         for group in groups or ()
     )
 
 
-def _check_permutation(order: tuple[int, ...], num_axes: int, asked: str) -> None:
+def _check_permutation(order: tuple[int, ...], num_axes: int, request: str) -> None:
     if sorted(order) != list(range(num_axes)):
-        raise SpaceError(asked, f"{order!r} does not name each of the {num_axes} axes once")
+        raise SpaceError(request, f"{order!r} does not name each of the {num_axes} axes once")
 
 
 def _merges(chains: Chains) -> Iterator[tuple[int, ...]]:

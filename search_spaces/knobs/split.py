@@ -56,28 +56,29 @@ class SplitDefinition(Definition):
         Raises:
             SpaceError: an argument is wrong.
         """
-        asked = f"define_split({name!r}, policy={policy!r})"
-        check_policy(asked, policy, POLICIES)
-        extent = _extent_of(axis, asked)
+        request = f"define_split({name!r}, policy={policy!r})"
+        check_policy(request, policy, POLICIES)
+        extent = _extent_of(axis, request)
         if max_factor is not None and (type(max_factor) is not int or max_factor < 1):
-            raise SpaceError(asked, f"max_factor={max_factor!r} must be an int of at least 1")
+            raise SpaceError(request, f"max_factor={max_factor!r} must be an int of at least 1")
         if filter is not None and not callable(filter):
-            raise SpaceError(asked, f"filter={filter!r} is not callable")
+            raise SpaceError(request, f"filter={filter!r} is not callable")
         if (policy == "candidate") != (candidate is not None):
-            raise SpaceError(asked, "policy='candidate' and candidate= go together")
+            raise SpaceError(request, "policy='candidate' and candidate= go together")
         sizes: tuple[tuple[int, ...], ...] = ()
         if candidate is not None:
-            sizes = tuple(_sizes(entry, extent, asked) for entry in candidate)
+            sizes = tuple(_sizes(entry, extent, request) for entry in candidate)
             if not sizes:
-                raise SpaceError(asked, "candidate= is empty")
+                raise SpaceError(request, "candidate= is empty")
             if num_outputs is None:
                 num_outputs = len(sizes[0])
         if type(num_outputs) is not int or num_outputs < 1:
-            raise SpaceError(asked, f"num_outputs={num_outputs!r} must be an int of at least 1")
+            raise SpaceError(request, f"num_outputs={num_outputs!r} must be an int of at least 1")
         for entry in sizes:
             if len(entry) != num_outputs:
                 raise SpaceError(
-                    asked, f"the candidate {entry!r} does not have num_outputs={num_outputs} sizes"
+                    request,
+                    f"the candidate {entry!r} does not have num_outputs={num_outputs} sizes",
                 )
         return SplitDefinition(
             name, extent, policy, num_outputs, max_factor, filter, bool(no_tail), sizes
@@ -207,10 +208,10 @@ def _products(options: list[int], length: int, room: int, exact: bool) -> Iterat
             yield (factor, *rest)
 
 
-def _extent_of(axis: Any, asked: str) -> int:
+def _extent_of(axis: Any, request: str) -> int:
     if isinstance(axis, VirtualAxis):
         raise SpaceError(
-            asked,
+            request,
             f"{axis!r} is made by another knob, so its extent differs between configs",
             "give that split more num_outputs instead",
         )
@@ -224,16 +225,16 @@ def _extent_of(axis: Any, asked: str) -> int:
         size = int(extent)
     except (TypeError, ValueError, RuntimeError) as error:
         raise SpaceError(
-            asked,
+            request,
             f"the extent of {axis!r} is not a known number",
             "give an operation's own axis of constant extent, or the extent itself",
         ) from error
     if isinstance(axis, bool) or size < 1:
-        raise SpaceError(asked, f"an extent of {extent!r} cannot be split")
+        raise SpaceError(request, f"an extent of {extent!r} cannot be split")
     return size
 
 
-def _sizes(entry: Any, extent: int, asked: str) -> tuple[int, ...]:
+def _sizes(entry: Any, extent: int, request: str) -> tuple[int, ...]:
     """A candidate's sizes with the first one filled in."""
     if (
         not isinstance(entry, tuple | list)
@@ -242,14 +243,14 @@ def _sizes(entry: Any, extent: int, asked: str) -> tuple[int, ...]:
         or type(entry[0]) is not int
     ):
         raise SpaceError(
-            asked,
+            request,
             f"the candidate {entry!r} is not a list of sizes",
             "sizes are ints of at least 1, outermost first; the first may be -1 (what is left)",
         )
     first = -(-extent // prod(entry[1:]))
     if entry[0] not in (-1, first):
         raise SpaceError(
-            asked,
+            request,
             f"the candidate {entry!r} does not cover an extent of {extent}",
             f"its first size must be {first}, or -1 (what is left)",
         )

@@ -69,7 +69,7 @@ def operator(
     return decorate
 
 
-def whole(asked: str, name: str, value: Any, least: int) -> int:
+def whole(request: str, name: str, value: Any, least: int) -> int:
     """An int of at least ``least``.
 
     Raises:
@@ -78,13 +78,13 @@ def whole(asked: str, name: str, value: Any, least: int) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return value
     raise ArgumentError(
-        asked,
+        request,
         f"{name} is {value!r}; it must be an int, at least {least}",
         f"give {name} as {_meant(value, least)}",
     )
 
 
-def flag(asked: str, name: str, value: Any) -> bool:
+def flag(request: str, name: str, value: Any) -> bool:
     """A bool; 0 and 1 are taken, too.
 
     Raises:
@@ -93,13 +93,13 @@ def flag(asked: str, name: str, value: Any) -> bool:
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
     raise ArgumentError(
-        asked,
+        request,
         f"{name} is {value!r}; it must be True or False",
         "arguments are positional: see whether one before it is missing",
     )
 
 
-def each(asked: str, name: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
+def each(request: str, name: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
     """An int, or one a spatial dimension, as the latter.
 
     Raises:
@@ -108,56 +108,56 @@ def each(asked: str, name: str, value: Any, rank: int, least: int) -> tuple[int,
     items = tuple(value) if isinstance(value, tuple | list) else (value,) * rank
     if len(items) != rank:
         counts = "one" if rank == 1 else f"one, or {rank}"
-        raise ArgumentError(asked, f"{name} has {len(items)} numbers", f"give {counts}")
-    return tuple(whole(asked, name, item, least) for item in items)
+        raise ArgumentError(request, f"{name} has {len(items)} numbers", f"give {counts}")
+    return tuple(whole(request, name, item, least) for item in items)
 
 
-def sides(asked: str, value: Any, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def sides(request: str, value: Any, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Padding in front and behind, an int each a spatial dimension.
 
     Raises:
         ArgumentError: as :func:`each`; twice as many numbers are right as well.
     """
     if isinstance(value, tuple | list) and len(value) == 2 * rank:
-        both = each(asked, "padding", value, 2 * rank, 0)
+        both = each(request, "padding", value, 2 * rank, 0)
         return both[:rank], both[rank:]
     if isinstance(value, tuple | list) and len(value) != rank:
         counts = f"one number, {rank}" if rank > 1 else "one number"
         raise ArgumentError(
-            asked, f"padding has {len(value)} numbers", f"give {counts}, or {2 * rank}"
+            request, f"padding has {len(value)} numbers", f"give {counts}, or {2 * rank}"
         )
-    front = each(asked, "padding", value, rank, 0)
+    front = each(request, "padding", value, rank, 0)
     return front, front
 
 
 def padding_each(rank: int) -> Kind:
     """Kind: numbers from 0 on, one a spatial dimension, the same on both sides of it."""
-    return lambda value, argument: each(argument.asked, argument.name, value, rank, 0)
+    return lambda value, argument: each(argument.request, argument.name, value, rank, 0)
 
 
-def _padding(asked: str, value: Any, rank: int) -> tuple[int, ...]:
-    before, after = sides(asked, value, rank)
+def _padding(request: str, value: Any, rank: int) -> tuple[int, ...]:
+    before, after = sides(request, value, rank)
     return before if before == after else (*before, *after)
 
 
 def _whole(least: int) -> Kind:
-    return lambda value, argument: whole(argument.asked, argument.name, value, least)
+    return lambda value, argument: whole(argument.request, argument.name, value, least)
 
 
-def summed_dtype(asked: str, dtype: str) -> str:
+def summed_dtype(request: str, dtype: str) -> str:
     """An element type of :data:`DTYPES`: half precision loses digits as it is summed up.
 
     Raises:
         ArgumentError: it is another one.
     """
-    return _one_of(DTYPES, asked, dtype)
+    return _one_of(DTYPES, request, dtype)
 
 
-def _one_of(kinds: tuple[str, ...], asked: str, value: Any) -> str:
+def _one_of(kinds: tuple[str, ...], request: str, value: Any) -> str:
     kind = dt.check(value)
     if kind not in kinds:
         raise ArgumentError(
-            asked,
+            request,
             f"dtype {kind!r} is not one of {', '.join(DTYPES)}, which sums are kept in",
             "cast the data first (float16, int8 and uint8 are for GPUs, which sum them up in "
             "float32 and int32); a computation of te or topi, without a template, takes any",
@@ -181,12 +181,13 @@ def _kinds(rank: int) -> dict[str, Kind]:
     return {
         **dict.fromkeys(("KD", "KH", "KW", "groups", "multiplier", "block"), _whole(1)),
         **dict.fromkeys(
-            ("transpose_a", "transpose_b", "packed"), lambda value, a: flag(a.asked, a.name, value)
+            ("transpose_a", "transpose_b", "packed"),
+            lambda value, a: flag(a.request, a.name, value),
         ),
         **dict.fromkeys(
-            ("strides", "dilation"), lambda value, a: each(a.asked, a.name, value, rank, 1)
+            ("strides", "dilation"), lambda value, a: each(a.request, a.name, value, rank, 1)
         ),
-        "padding": lambda value, a: _padding(a.asked, value, rank),
-        "dtype": lambda value, a: _one_of(STORED, a.asked, value),
+        "padding": lambda value, a: _padding(a.request, value, rank),
+        "dtype": lambda value, a: _one_of(STORED, a.request, value),
         "epilogue": lambda value, a: Epilogue.of(value).steps,
     }

@@ -72,11 +72,11 @@ class ConfigSpace(DefineKnobs):
     def _define(
         self, definition: Definition, default: Any, quick: Sequence[Any] | None
     ) -> list[VirtualAxis]:
-        asked = definition.asked
-        self._open(asked)
+        request = definition.request
+        self._open(request)
         if definition.name in self.knobs:
             raise SpaceError(
-                asked,
+                request,
                 "the space has a knob of this name already",
                 f"knobs: {', '.join(self.knobs)}",
             )
@@ -92,10 +92,10 @@ class ConfigSpace(DefineKnobs):
 
     multi_filter.__doc__ = DefineKnobs.multi_filter.__doc__
 
-    def _open(self, asked: str) -> None:
+    def _open(self, request: str) -> None:
         if self._sealed:
             raise SpaceError(
-                asked, "the space is complete", "knobs are defined while the template runs"
+                request, "the space is complete", "knobs are defined while the template runs"
             )
 
     def seal(self, graph: str = "", by_source: bool = False) -> None:

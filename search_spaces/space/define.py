@@ -239,7 +239,7 @@ class DefineKnobs(ABC):
         """Count arithmetic operations of one call that the compute graph does not show.
 
         Args:
-            flop: a number of at least 0; any whole number that an int or a float can hold.
+            flop: a number of at least 0, as large as an int can be; a fraction is cut off.
 
         Raises:
             SpaceError: something else.
@@ -261,9 +261,9 @@ class DefineKnobs(ABC):
     fallback_with_reference_log = fallback.fallback_with_reference_log
 
 
-def _check_name(asked: str, name: Any) -> None:
+def _check_name(request: str, name: Any) -> None:
     if not isinstance(name, str) or not name:
-        raise SpaceError(f"{asked}({name!r})", "a knob's name must be a non-empty string")
+        raise SpaceError(f"{request}({name!r})", "a knob's name must be a non-empty string")
 
 
 def not_defined(name: Any, knobs: Iterable[str]) -> SpaceError:

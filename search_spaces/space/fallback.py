@@ -32,20 +32,20 @@ def fallback_split(cfg: DefineKnobs, name: str, constraints: Sequence[int]) -> N
         SpaceError: the config in force was chosen, the knob is not a split, another number of
             bounds, or no legal sizes keep them.
     """
-    asked = f"fallback_split({name!r}, {list(constraints)})"
-    _must_be_fallback(cfg, asked)
+    request = f"fallback_split({name!r}, {list(constraints)})"
+    _must_be_fallback(cfg, request)
     knob = cfg.knobs.get(name)
     if knob is None or knob.kind != "split":
         splits = ", ".join(n for n, k in cfg.knobs.items() if k.kind == "split")
-        raise SpaceError(asked, f"no split is called {name!r}", f"splits: {splits or '(none)'}")
+        raise SpaceError(request, f"no split is called {name!r}", f"splits: {splits or '(none)'}")
     sizes: Any = knob.choices
     if len(constraints) != len(sizes[0]):
-        raise SpaceError(asked, f"the split has {len(sizes[0])} loops, not {len(constraints)}")
+        raise SpaceError(request, f"the split has {len(sizes[0])} loops, not {len(constraints)}")
     bounds = [inf if bound == -1 else bound for bound in constraints]
     legal = [s for s in sizes if all(f <= bound for f, bound in zip(s, bounds))]
     if not legal:
         raise SpaceError(
-            asked,
+            request,
             f"none of the knob's {len(sizes)} choices keeps these bounds",
             "raise them; -1 stands for no bound",
         )
@@ -67,12 +67,12 @@ def fallback_with_reference_log(cfg: DefineKnobs, ref_log: Iterable[Any]) -> Non
     Raises:
         SpaceError: the config in force was chosen, or something that is not such a record.
     """
-    asked = "fallback_with_reference_log"
-    _must_be_fallback(cfg, asked)
+    request = "fallback_with_reference_log"
+    _must_be_fallback(cfg, request)
     best: tuple[float, float] | None = None
     chosen: Mapping[str, Choice] = {}
     for record in ref_log:
-        config, cost = _record(record, asked)
+        config, cost = _record(record, request)
         choices = config.as_dict()
         common = [knob for name, knob in cfg.knobs.items() if name in choices]
         if not common or not 0 < cost < inf:
@@ -101,16 +101,16 @@ def _unlike(cfg: DefineKnobs, choices: Mapping[str, Choice]) -> float:
     return total
 
 
-def _must_be_fallback(cfg: DefineKnobs, asked: str) -> None:
+def _must_be_fallback(cfg: DefineKnobs, request: str) -> None:
     if not cfg.is_fallback:
         raise SpaceError(
-            asked,
+            request,
             "the config in force was chosen by a search or by the caller",
             "write `if cfg.is_fallback:` before it",
         )
 
 
-def _record(record: Any, asked: str) -> tuple[Config, float]:
+def _record(record: Any, request: str) -> tuple[Config, float]:
     if isinstance(record, tuple | list) and len(record) == 3:
         _, config, cost = record
     else:
@@ -119,7 +119,7 @@ def _record(record: Any, asked: str) -> tuple[Config, float]:
         config = None
     if config is None or not isinstance(cost, int | float):
         raise SpaceError(
-            asked,
+            request,
             f"a {type(record).__name__} is not a record",
             "give trials of a log, or (workload, config, seconds)",
         )

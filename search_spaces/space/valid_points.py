@@ -203,15 +203,15 @@ class ValidPoints:
     component; the components are independent, so that counts multiply and each is drawn by itself.
 
     Args:
-        asked: how errors name the space.
+        request: how errors name the space.
         knobs: the knobs in order.
         constraints: what they must satisfy.
     """
 
     def __init__(
-        self, asked: str, knobs: Sequence[Knob], constraints: Sequence[KnobConstraint]
+        self, request: str, knobs: Sequence[Knob], constraints: Sequence[KnobConstraint]
     ) -> None:
-        self.asked = asked
+        self.request = request
         self.knobs = KnobList(knobs)
         self.constraints = list(constraints)
         self._sizes = [len(knob) for knob in self.knobs]
@@ -284,7 +284,7 @@ class ValidPoints:
         tried = "" if sure else f" (in {TRIED:,} random ones and by backtracking)"
         shares = [f"{self._rejected(c):.4g} % are rejected by {c}" for c in self.constraints]
         return SpaceError(
-            self.asked,
+            self.request,
             f"no config is valid: of {prod(self._sizes):,} the constraints "
             f"{'leave none' if sure else 'left none that was found'}{tried}",
             "\n".join([*shares, "loosen the constraints, or define more choices"]),

@@ -79,11 +79,11 @@ class Backtracking:
             yield tuple(int(point[v]) for v in self.variables)  # type: ignore[arg-type]
             return
         variable, *rest = order
-        asked = [c for c in self.constraints if variable in c.reads]
+        ready = [c for c in self.constraints if variable in c.reads]
         count = len(self.knobs[variable])
         for position in range(count) if rng is None else rng.permutation(count).tolist():
             point[variable] = position
-            if all(self._passes(c, point) for c in asked):
+            if all(self._passes(c, point) for c in ready):
                 yield from self._choose(point, rest, rng)
         point[variable] = None
 

@@ -35,17 +35,17 @@ def canonical_form(function: Canonical, workload: Workload, usage: str) -> Workl
 
 
 def _apply(function: Canonical, workload: Workload, usage: str) -> Workload:
-    asked = f"canonical= of template {workload.template!r} for {workload.args}"
+    request = f"canonical= of template {workload.template!r} for {workload.args}"
     way_out = f"it takes and returns the tuple of arguments of {usage}"
     try:
         args = function(workload.args)
     except WhetError:
         raise
     except Exception as error:
-        raise SpaceError(asked, f"it raised {said(error)}", way_out) from error
+        raise SpaceError(request, f"it raised {said(error)}", way_out) from error
     if not isinstance(args, tuple):
-        raise SpaceError(asked, f"it returned a {type(args).__name__}", way_out)
+        raise SpaceError(request, f"it returned a {type(args).__name__}", way_out)
     if len(args) != len(workload.args):
         why = f"it returned {len(args)} arguments for {len(workload.args)}"
-        raise SpaceError(asked, why, way_out)
+        raise SpaceError(request, why, way_out)
     return Workload(workload.template, args)

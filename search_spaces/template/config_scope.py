@@ -53,7 +53,9 @@ class ConfigView(DefineKnobs):
         name = definition.name
         if name in self.defined:
             raise SpaceError(
-                definition.asked, "a knob of this name is defined already", ", ".join(self.defined)
+                definition.request,
+                "a knob of this name is defined already",
+                ", ".join(self.defined),
             )
         knob = self._collected(definition) if self.space else Knob.of(definition, default)
         knob.position(self.config.choice(name))
@@ -94,7 +96,7 @@ class ConfigView(DefineKnobs):
         knob = self.space.knobs.get(definition.name)
         if knob is None:
             raise SpaceError(
-                definition.asked,
+                definition.request,
                 "the template did not define this knob when its space was collected",
                 f"the space's knobs: {', '.join(self.space.knobs) or '(none)'}\n"
                 "a template must define the same knobs whatever the config is",
@@ -105,7 +107,7 @@ class ConfigView(DefineKnobs):
         choices = definition.choices()
         if knob.kind != definition.kind or tagged(knob.choices) != tagged(choices):
             raise SpaceError(
-                definition.asked,
+                definition.request,
                 f"the knob has other choices than when the space was collected: "
                 f"{len(choices)} of kind {definition.kind}, then {len(knob)} of kind {knob.kind}",
                 lambda: _difference(knob.choices, choices),

@@ -88,11 +88,11 @@ class Template:
             SpaceError: keyword arguments, arguments that do not match the signature, or that JSON
                 cannot hold; a ``canonical`` that fails. Its WhetErrors are passed on.
         """
-        asked = f"template {self.name!r}"
+        request = f"template {self.name!r}"
         usage = f"{self.name}{self.signature}"
         if kwargs:
             raise SpaceError(
-                asked,
+                request,
                 f"keyword arguments are not taken: {', '.join(kwargs)}",
                 f"a workload's arguments are positional: {usage}",
             )
@@ -100,7 +100,7 @@ class Template:
             bound = self.signature.bind(*args)
         except TypeError as error:
             raise SpaceError(
-                asked, f"{error} ({len(args)} arguments were given)", f"it takes {usage}"
+                request, f"{error} ({len(args)} arguments were given)", f"it takes {usage}"
             ) from None
         bound.apply_defaults()
         given = Workload(self.name, bound.args)
@@ -143,18 +143,18 @@ class Template:
         view = ConfigView(config, space, is_fallback)
         with talking_to(view):
             result = self.run(workload, f"while template {workload} ran with config {config}")
-        asked = f"template {workload} with config {view.config}"
+        request = f"template {workload} with config {view.config}"
         missing = [name for name in space.knobs if name not in view.defined]
         if missing or view.constraints != len(space.constraints):
             number = f"set {view.constraints} constraints, not {len(space.constraints)},"
             what = f"did not define the knobs {', '.join(missing)}" if missing else number
             raise SpaceError(
-                asked,
+                request,
                 f"it {what} this time",
                 "a template must define the same knobs whatever the config is",
             )
         if view.errors:
-            raise SpaceError(asked, "; ".join(view.errors), "the template says so by raise_error")
+            raise SpaceError(request, "; ".join(view.errors), "the template says so by raise_error")
         return result
 
     ref = ref_of
@@ -328,21 +328,21 @@ def resolve(ref: TemplateRef) -> Template:
 
 
 def _imported(ref: TemplateRef) -> Template:
-    asked = f"template {ref.name!r} of module {ref.module!r}"
+    request = f"template {ref.name!r} of module {ref.module!r}"
     try:
         module = import_module(ref.module)
     except ImportError as error:
         raise SpaceError(
-            asked,
+            request,
             f"the worker cannot import the module: {error}",
             "install it where the workers run, or define the template in the script itself",
         ) from error
     found = attribute_of(module, ref.qualname)
     if not isinstance(found, Template) or found.name != ref.name:
-        raise SpaceError(asked, f"{ref.module}.{ref.qualname} is not this template here")
+        raise SpaceError(request, f"{ref.module}.{ref.qualname} is not this template here")
     if (found.source_hash, found.version) != (ref.source_hash, ref.version):
         raise SpaceError(
-            asked,
+            request,
             f"its source here ({found.source_hash[:8]}, version {found.version}) is not "
             f"the driver's ({ref.source_hash[:8]}, version {ref.version})",
             f"the file here is {getattr(module, '__file__', '?')}; give the workers the driver's "

@@ -35,9 +35,9 @@ class Workload:
             raise SpaceError(
                 f"Workload({self.template!r})", "a template's name must be a non-empty string"
             )
-        asked = f"workload of template {self.template!r}"
+        request = f"workload of template {self.template!r}"
         args = tuple(
-            plain(arg, asked, f"argument {position}") for position, arg in enumerate(self.args)
+            plain(arg, request, f"argument {position}") for position, arg in enumerate(self.args)
         )
         object.__setattr__(self, "args", args)
 

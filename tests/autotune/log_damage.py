@@ -13,9 +13,9 @@ VALUES = (
     "'null'", "'NaN'", "'[NaN]'", "'[1e999]'", "'[-0.0]'", "'\"\\ud800\"'", "'{\"a\":1e400}'",
     "'[[[[[]]]]]'", "char(0)", "'true'", "'[true]'", "'{\"fingerprint\":7}'", "'\x1b[31m'",
 )  # fmt: skip
-"""What stands in a field afterwards, as SQL."""
+"""A damaged field's contents, as SQL."""
 JUNK = ("1e999", "-1", "NaN", "null", "[]", "{}", '"\\ud83d"', "1" + "0" * 400, '"x"', "true", "0")
-"""What stands in the place of a number or a word of a JSON text afterwards."""
+"""A damaged number's or word's replacement in a JSON text."""
 
 
 def damage(path: Path, rng: random.Random) -> str:

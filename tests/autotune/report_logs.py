@@ -49,7 +49,7 @@ def failed(status: str, error: str, i: int = 0) -> MeasureResult:
 
 
 def gemm_result(config: Config, i: int) -> MeasureResult:
-    """What the synthetic matmul costs; the widest vectors fail."""
+    """The cost of the synthetic matmul; the widest vectors fail."""
     if config.choice("vector") == 16:
         return failed("build_error", f"Traceback: ...\nno registers left: {40 + i} > 32", i)
     return ok(gemm_cost(config), i)

@@ -20,14 +20,14 @@ def propose(space, sampler, count, cost, recorded=(), seed=0, window=WINDOW, **g
     most = window if callable(window) else lambda number: window
     search = Search(space, make_sampler(sampler, space, seed, **given))
     configs: list[Config] = []
-    while search.told < count:
-        while search.asked < count and search.asked - search.told < most(search.asked):
-            if search.asked < len(recorded):
-                configs.append(recorded[search.asked])
+    while search.observed < count:
+        while search.proposed < count and search.proposed - search.observed < most(search.proposed):
+            if search.proposed < len(recorded):
+                configs.append(recorded[search.proposed])
                 search.place(configs[-1])
             else:
                 configs.append(search.ask())
-        search.tell(result(cost(configs[search.told])))
+        search.tell(result(cost(configs[search.observed])))
     return configs
 
 

@@ -56,5 +56,5 @@ class Shuffling(InDisorder, Recorder):
 
 
 def tuned(task, pool, log, trials, sampler="random", **options):
-    """What a search finds; the default sampler learns, which takes longer than the rest."""
+    """The result of a search; the default sampler learns, which takes longer than the rest."""
     return tune(task, trials, sampler=sampler, log=log, workers=pool, progress=False, **options)

@@ -39,7 +39,7 @@ _ABOUT = 200
 
 @functools.cache
 def missing() -> str:
-    """What is not there, and where it would be from; empty where kernels can be run."""
+    """The missing tools and where to get them; empty where kernels can be run."""
     if host.architecture() == "aarch64":
         return "this machine is an aarch64 itself"
     if not (shutil.which(PREFIX + "gcc") and qemu() and Path(SYSROOT).is_dir()):
@@ -92,7 +92,7 @@ def _tools() -> tuple[tempfile.TemporaryDirectory[str], Path]:
 
 
 def _link(output: str, files: list[str]) -> None:
-    """What the compiler does for export_library, with the C file compiled already."""
+    """The compiler's part of export_library, with the C file compiled already."""
     pool = any(f.endswith("pool.o") for f in files)
     rest = _tools()[1] / ("parallel.o" if pool else "serial.o")
     objects = [f for f in files if f.endswith(".o")]
@@ -157,7 +157,7 @@ def build(*args: Any, **named: Any) -> Kernel:
 
 
 def chosen_instead_of(target: Any) -> bool:
-    """Whether the test that runs now tries here what it tries for a target."""
+    """True if the running test tries for aarch64 what it tries for a target."""
     return chosen and "mtriple=aarch64" not in str(whet.Target(target))
 
 
@@ -169,7 +169,7 @@ def callable_here(module: Any) -> Any:
 
 
 def too(s: Any, args: Any, arrays: Any, result: Any, rtol: float = 1e-5) -> None:
-    """What this machine has computed, an aarch64 computes, too: in a sample of all tests.
+    """An aarch64 computes what this machine has computed, too: in a sample of all tests.
 
     Args:
         s: the schedule.
@@ -187,7 +187,7 @@ def too(s: Any, args: Any, arrays: Any, result: Any, rtol: float = 1e-5) -> None
 
 
 def is_built_here(f: Any) -> bool:
-    """Whether something is a module that ``build`` made for this machine and calls no Python."""
+    """True for a module that ``build`` made for this machine and that calls no Python."""
     loops = getattr(f, "ir_module_by_target", {})
     own = len(loops) == 1 and all(t.kind == "llvm" for t in loops)
     return own and b"whet_call_packed" not in f.artifact.object

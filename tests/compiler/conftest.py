@@ -20,7 +20,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture(autouse=True)
 def sample(request, monkeypatch):
-    """Which tests of operators run them in the emulator, too: some, by their names, or all."""
+    """Run tests of operators in the emulator, too: some, by their names, or all."""
     drawn = zlib.crc32(request.node.nodeid.encode()) % emulated.SHARE == 0
     monkeypatch.setattr(emulated, "chosen", drawn or request.config.getoption("--gpu-full"))
 

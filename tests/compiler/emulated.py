@@ -49,7 +49,7 @@ chosen = False  # whether the test that runs now does; set by a fixture for all 
 
 
 def too(s, args, arrays, result, rtol=1e-5):
-    """What a CPU has computed, the emulator and an aarch64 compute, too: in samples of all tests.
+    """The emulator and an aarch64 compute what a CPU has computed: in samples of all tests.
 
     Args:
         s: the schedule, for a GPU or not; if not, loops are bound by themselves.

@@ -1,4 +1,4 @@
-"""What every schedule must do: replay from its trace, and stay as it is when asked for nonsense."""
+"""The contract of every schedule: replay from its trace, and no change by a refused request."""
 
 import json
 

@@ -20,7 +20,7 @@ def evaluate_size(d, symbols):
 
 
 def random_array(rng, shape, dtype, low=-8, high=9):
-    """Small whole numbers for integers, so that sums fit; normal floats."""
+    """Small integers, so that sums fit; normal floats."""
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.startswith("float"):
@@ -86,7 +86,7 @@ def compared(f, args, symbols=None, seed=0, rtol=1e-5, given=None, place=lambda 
 
 
 def binds_threads(s):
-    """Whether a loop of a schedule is bound to a GPU's threads or blocks."""
+    """True if a loop of a schedule is bound to a GPU's threads or blocks."""
     bound = (stage.iter_var_attrs.values() for stage in s.stages)
     tags = (a.bind_thread.thread_tag for attrs in bound for a in attrs if a.bind_thread is not None)
     return any(tag.startswith(("blockIdx", "threadIdx")) for tag in tags)

@@ -1,4 +1,4 @@
-"""Which elements of a te computation every schedule has to compute alike, for inputs of any value.
+"""The elements of a te computation that every schedule computes alike, for inputs of any value.
 
 Not defined, and so not compared:
 
@@ -18,7 +18,7 @@ from te_oracle import evaluate_expr, evaluate_tensor
 from whet.compiler import te
 from whet.compiler.tir import expr as e
 
-#: whole numbers below these are exact, and so are their sums
+#: integers below these are exact, and so are their sums
 EXACT = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
 
 
@@ -134,6 +134,6 @@ class Masks:
 
 
 def _inexact(value, dtype):
-    """Finite, and beyond the whole numbers of the type: rounded, or perhaps infinite."""
+    """Finite, and beyond the integers of the type: rounded, or perhaps infinite."""
     value = np.asarray(value, "float64")
     return np.isfinite(value) & (np.abs(value) >= EXACT[dtype])

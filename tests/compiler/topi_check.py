@@ -1,4 +1,4 @@
-"""What the tests of operators share: an operator's numbers beside a reference in float64."""
+"""Shared by the tests of operators: an operator's numbers beside a reference in float64."""
 
 import aarch64
 import emulated
@@ -17,7 +17,7 @@ def drawn(*shape, dtype="float32", seed=0):
 
 
 def holds(make, wanted, *arrays, tolerance=0.0, gpu=True):
-    """What an operator computes from arrays is what was wanted; outputs are poisoned before.
+    """Assert that an operator computes the expected arrays; outputs are poisoned before.
 
     ``gpu=False``: its loops are written by hand, for the host.
     """

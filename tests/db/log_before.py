@@ -77,7 +77,7 @@ def graph_task(target: str) -> Any:
 
 
 def tasks() -> dict[str, Any]:
-    """What was tuned, by names of the digests."""
+    """The tuned tasks, by names of the digests."""
     make = whet.create_task
     epilogue = ("bias", "relu")
     return {
@@ -112,7 +112,7 @@ def devices_of(log: Any) -> dict[str, Any]:
 
 
 def built_from(path: Path) -> dict[str, Any]:
-    """What ``build`` and ``apply_best`` make of a log: configs, and digests of the texts."""
+    """The configs that ``build`` and ``apply_best`` take from a log, and digests of the texts."""
     found: dict[str, Any] = {}
     with whet.TuningLog(path, write=False) as log:
         devices = devices_of(log)
@@ -137,7 +137,7 @@ def built_from(path: Path) -> dict[str, Any]:
 
 
 def read_from(path: Path) -> dict[str, Any]:
-    """What a log says of itself: its trials as they stand in it."""
+    """The trials of a log, as they stand in it."""
     with whet.TuningLog(path, write=False) as log:
         return {
             "broken": log.broken,

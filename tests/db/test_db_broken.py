@@ -34,7 +34,7 @@ BROKEN = [
     "timestamp = 'noon'",
     "error = x'00ff'",
 ]
-"""What may have happened to a row; each to the cheapest trial, which was the best."""
+"""Damages of a row; each to the cheapest trial, which was the best."""
 
 
 @pytest.fixture

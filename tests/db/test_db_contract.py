@@ -1,4 +1,4 @@
-"""What every backend of a log must do, on SQLite and, where there is one, on PostgreSQL."""
+"""The contract of every backend of a log, on SQLite and, where there is one, on PostgreSQL."""
 
 import math
 import subprocess

@@ -1,4 +1,4 @@
-"""What happens to a log's file while it is open: said for what it was, the first error first."""
+"""Faults of a log's file while it is open: each named for what it was, the first error first."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def command(
 
 
 def right(done: Ended, seconds: float, late: bool, before: str = "") -> str:
-    """What a script has written that ended well.
+    """The output of a script that ended well.
 
     Args:
         done: how it ended.
@@ -185,7 +185,7 @@ def figures(device: str, left: float, tuning: float, kept: Mapping[str, Path]) -
 
 
 def judged(out: str, how: str = "default configs (not tuned)") -> str:
-    """What the figures come to.
+    """A summary of the figures.
 
     Args:
         out: what ``run.py`` has said.
@@ -300,7 +300,7 @@ NAMES = (
     *(f"runtime {name}" for name in CHECKS),
     *(f"kernels {template}" for template in SMALL),
 )
-"""What ``--only`` can name."""
+"""The names that ``--only`` takes."""
 
 
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:

@@ -16,7 +16,7 @@ STAND_IN = "stand-in"
 
 
 def is_gpu(name: str) -> bool:
-    """Whether it is a real one, which large shapes and times are for."""
+    """True for a real device, which large shapes and times are for."""
     return name.startswith("cuda:")
 
 

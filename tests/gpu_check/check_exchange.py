@@ -147,7 +147,7 @@ def tensors(device: Device) -> str:
 
 
 def capture(device: Device) -> str:
-    """What Python drops while PyTorch captures a graph does not end the capture."""
+    """Objects that Python drops while PyTorch captures a graph do not end the capture."""
     found = _torch(device)
     where, graph = f"cuda:{device.index}", found.cuda.CUDAGraph()
     with found.cuda.device(device.index):

@@ -1,4 +1,4 @@
-"""What a check of a GPU needs: the driver, an environment, packages, pycuda, PyTorch and Triton.
+"""Requirements of a check of a GPU: driver, environment, packages, pycuda, PyTorch, Triton.
 
 It runs in whatever Python the machine has, before anything is installed.
 """
@@ -87,7 +87,7 @@ sys.exit(0 if torch.cuda.is_available() else f"PyTorch {torch.__version__} sees 
 
 
 def driver() -> str:
-    """What NVIDIA's library says of the driver and its GPUs; nothing is installed for it.
+    """The driver and its GPUs, by NVIDIA's library; nothing is installed for it.
 
     Raises:
         Failed: there is no such library, or it finds no GPU.
@@ -101,7 +101,7 @@ def driver() -> str:
 
 
 def driver_facts() -> dict:
-    """What the driver says, asked in a process of its own."""
+    """The driver's answer, from a process of its own."""
     find_driver()
     out = said([sys.executable, "-c", DRIVER], 60)
     return dict(json.loads(out.splitlines()[-1]))
@@ -210,14 +210,14 @@ def _pip(options: argparse.Namespace) -> list[str]:
 
 
 def project() -> dict:
-    """What pyproject.toml says of it."""
+    """The ``[project]`` table of pyproject.toml."""
     import tomllib
 
     return dict(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"])
 
 
 def packages(options: argparse.Namespace, seconds: float) -> str:
-    """What the checks need of what Whet depends on; one by one if not all of it can be had.
+    """Install Whet's dependencies that the checks need; one by one if not all of it can be had.
 
     Args:
         options: the command line.
@@ -239,7 +239,7 @@ def packages(options: argparse.Namespace, seconds: float) -> str:
 
 
 def lacking(options: argparse.Namespace, wanted: list[str]) -> tuple[list[str], str]:
-    """What the environment does not have, and the compiler that it has, whoever brought it."""
+    """The packages that the environment lacks, and the compiler that it has, whoever brought it."""
     words = [str(python(options)), "-c", LACKING, *wanted]
     looked = ended(words, 60)
     if looked.code:  # no pip, which reads requirements: one that can be had, or a wheel's
@@ -296,7 +296,7 @@ def pycuda(options: argparse.Namespace, seconds: float) -> str:
 
 
 def _imports_pycuda(options: argparse.Namespace) -> bool:
-    """Whether it is there; without a driver, which a stand-in has the place of, it cannot tell."""
+    """True if pycuda is there; without a driver, which a stand-in replaces, it cannot tell."""
     found = ended([str(python(options)), "-c", PYCUDA], 60)
     return found.code == 0 or "libcuda.so.1: cannot open" in found.err
 
@@ -362,7 +362,7 @@ def peers(options: argparse.Namespace, seconds: float) -> str:
 
 
 def seen(options: argparse.Namespace) -> Ended:
-    """What the environment's PyTorch and Triton say; ends with 0 if they see a GPU."""
+    """The answer of the environment's PyTorch and Triton; ends with 0 if they see a GPU."""
     return ended([str(python(options)), "-c", PEERS], 120)
 
 

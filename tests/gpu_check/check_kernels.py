@@ -48,7 +48,7 @@ Check = Callable[[Any], bool]
 
 @dataclass
 class Found:
-    """What was checked.
+    """The outcome of the checks.
 
     Attributes:
         kernels: how many ran and were right.

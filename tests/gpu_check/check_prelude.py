@@ -210,4 +210,4 @@ PARTS: dict[str, Callable[[Device], None]] = {
     "shuffles": _check_lanes,
     "trap": _check_trap,
 }
-"""What is checked, by name; the trap is the last."""
+"""The checks by name; the trap is the last."""

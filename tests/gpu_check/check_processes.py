@@ -120,7 +120,7 @@ def forked(device: Device) -> str:
 
 
 def _answer(ask: Callable[[], object]) -> str:
-    """What comes of a call, in a line."""
+    """The outcome of a call, in a line."""
     try:
         ask()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What the checks of the runtime share: a small kernel, arrays for it, how a check is left out."""
+"""Shared by the checks of the runtime: a small kernel, its arrays, how a check is left out."""
 
 from __future__ import annotations
 

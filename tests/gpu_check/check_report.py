@@ -12,7 +12,7 @@ from threading import Lock
 
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 SHORT, LATE = "SHORT", "LATE"
-"""What works and misses a goal; what was asked for when the time was over."""
+"""Works and misses a goal; not run when the time was over."""
 STATES = {
     PASS: "passed",
     FAIL: "failed",
@@ -65,7 +65,7 @@ class Item:
 
 
 class Report:
-    """What was checked so far.
+    """The checks so far.
 
     Args:
         minutes: after so many nothing new is begun.
@@ -92,12 +92,12 @@ class Report:
         return max(self.until - time.time(), 0.0)
 
     def passed(self, name: str) -> bool:
-        """Whether that was checked, and is as it should be."""
+        """True if that was checked, and is as it should be."""
         return any(item.name == name and item.state == PASS for item in self.items)
 
     @property
     def status(self) -> int:
-        """What the process ends with: ``WRONG``, ``UNDONE``, or 0 if all is as it should be."""
+        """The exit code: ``WRONG``, ``UNDONE``, or 0 if all is as it should be."""
         states = {item.state for item in self.items}
         if FAIL in states:
             return WRONG

@@ -37,7 +37,7 @@ PATIENT = whet.MeasureOptions(build_timeout=60.0)
 
 
 def told(device: Device) -> str:
-    """What the device is, with its driver and the compiler."""
+    """The device, its driver and the compiler, in words."""
     from whet.compiler.codegen.cuda import library, nvrtc
     from whet.compiler.runtime.arrays.device import context_of
     from whet.compiler.runtime.gpu.driver.interface import driver_of
@@ -209,7 +209,7 @@ CHECKS: dict[str, Callable[[Device], str]] = {
     "faults": faults,
     "search": search,
 }
-"""What is checked, by name; each gives a sentence on what it found."""
+"""The checks by name; each gives a sentence on what it found."""
 
 MEASURED = ("faults", "search")
 """Those whose kernels run in workers."""

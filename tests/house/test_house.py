@@ -223,7 +223,7 @@ def test_a_revision_is_read_without_a_checkout():
 
 
 def test_every_library_is_declared(tree):
-    """What the rooms import is in pyproject.toml: a fresh environment lacks nothing."""
+    """Packages that the rooms import are in pyproject.toml: a fresh environment lacks nothing."""
     project = tomllib.loads(tree.texts["pyproject.toml"])["project"]
     extras = project["optional-dependencies"]
 

@@ -108,7 +108,7 @@ def visible_run(
     best_cost: float | None,
     device: str,
 ) -> RunReport:
-    """Which GPUs the worker sees, and what its device is called."""
+    """The GPUs that the worker sees, and its device's name."""
     seen = {"visible": os.environ.get("CUDA_VISIBLE_DEVICES"), "device": device}
     _meet(f"visible {seen['visible']}")
     return RunReport("ok", (1e-3,), "", seen)
@@ -121,7 +121,7 @@ def mortal_run(
     best_cost: float | None,
     device: str,
 ) -> RunReport:
-    """Which worker and device ran it; the process ends where the device is dead."""
+    """The worker and the device that ran it; the process ends where the device is dead."""
     if _is_dead(device):
         os._exit(3)
     _meet(f"alive {device}")

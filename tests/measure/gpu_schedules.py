@@ -18,13 +18,13 @@ def kernels(make, arch="sm_80"):
 
 
 def work(make, arch="sm_80", **given):
-    """What the only kernel of a schedule does."""
+    """The work of the only kernel of a schedule."""
     (kernel,) = kernels(make, arch)
     return work_of(kernel, spec_of(arch), **given)
 
 
 def told(make, arch="sm_80", **given):
-    """What the model says of the only kernel of a schedule."""
+    """The model's estimate of the only kernel of a schedule."""
     return predict(spec_of(arch), work(make, arch, **given))
 
 

@@ -106,7 +106,7 @@ def pid() -> int:
 
 
 def main_module() -> list[str]:
-    """What the worker knows of the user's script."""
+    """The user's script as the worker knows it."""
     return [str(getattr(sys.modules["__main__"], "__file__", None)), *sys.argv]
 
 

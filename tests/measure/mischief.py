@@ -38,7 +38,7 @@ kept: list[object] = []
 
 
 def state() -> dict[str, object]:
-    """What the functions below change, as it is in this worker."""
+    """The state that the functions below change, as it is in this worker."""
     return {
         "alarm": signal.getitimer(signal.ITIMER_REAL)[0] > 0,
         "handlers": [str(signal.getsignal(n)) for n in (signal.SIGTERM, signal.SIGALRM)],

@@ -30,14 +30,14 @@ def derived(make: Callable[[], tuple[list[Any], list[Any]]], targets: tuple[str,
             yield from task_texts(task, target, others=1, features=6)
 
 
-def of_products(name: str) -> tuple[list[Any], list[Any]]:
-    """A product or a convolution."""
+def of_contractions(name: str) -> tuple[list[Any], list[Any]]:
+    """A GEMM or a convolution."""
     case = helper("derived_graphs").CASES[name]()
     return case.args, [case.args[-1]]
 
 
 def of_rows(name: str) -> tuple[list[Any], list[Any]]:
-    """A graph that memory bounds."""
+    """A memory-bound graph."""
     graph = helper("derived_rows").GRAPHS[name]()
     return [*graph.inputs, *graph.outputs], graph.outputs
 
@@ -77,7 +77,7 @@ def operator(name: str, turn: int) -> Texts:
 
 
 def _reduces(outs: list[Any]) -> bool:
-    """Whether a stage of the graph reduces."""
+    """True if a stage of the graph reduces."""
     from whet import te
 
     s = te.create_schedule([t.op for t in outs])
@@ -95,7 +95,7 @@ def entries() -> Iterator[Entry]:
     """All graphs; the GPUs' ones for a CPU, too, now and then."""
     yield Entry("golden", goldens)
     yield Entry("quick golden", goldens, quick=True)
-    for part in (_products, _rows, _gpu, _operators):
+    for part in (_contractions, _rows, _gpu, _operators):
         try:
             yield from part()
         except Exception as error:
@@ -107,9 +107,9 @@ def _missing(error: Exception) -> Texts:
     yield
 
 
-def _products() -> Iterator[Entry]:
+def _contractions() -> Iterator[Entry]:
     for k, name in enumerate(helper("derived_graphs").CASES):
-        make = partial(of_products, name)
+        make = partial(of_contractions, name)
         more = (C,) if k % 3 == 0 else (ARM,) if k % 6 == 1 else ()
         yield Entry(f"derived/{name}/cpu", partial(derived, make, (CPUS[k % 3], *more)))
         yield Entry(f"derived/{name}/gpu", partial(derived, make, (GPUS[k % 2],)))

@@ -92,7 +92,7 @@ def _numbered(number: int) -> tuple[str, dict[str, str], float]:
 def examined(
     chosen: list[Entry], jobs: int, progress: Progress
 ) -> Iterator[tuple[str, dict[str, str], float]]:
-    """What :func:`one` says of each entry; a fork examines one entry alone."""
+    """The answer of :func:`one` for each entry; a fork examines one entry alone."""
     for entry in same_templates.smallest():  # what is loaded now, no fork has to load
         one(entry)
     _chosen[:] = chosen

@@ -1,4 +1,4 @@
-"""What is digested of a task: its names, its space, programs of some configs, features, costs."""
+"""The digest of a task: its names, its space, programs of some configs, features, costs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _features(task: Any, points: np.ndarray) -> str:
 
 
 def _predicted(task: Any) -> str:
-    """What the static model says of the default config, without a compiler's word on registers."""
+    """The static model's estimate of the default config, without a compiler's word on registers."""
     import whet
 
     schedule, args = task.instantiate(None)

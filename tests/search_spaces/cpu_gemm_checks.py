@@ -31,7 +31,7 @@ def built(task: Any, config: Config) -> tuple[Any, list[Any]]:
 
 
 def after(steps: Any, product: np.ndarray, extras: list[np.ndarray]) -> np.ndarray:
-    """What an epilogue makes of a product, in float64; a bias along the last axis."""
+    """A GEMM's result after an epilogue, in float64; a bias along the last axis."""
     x, given = product.astype(np.float64), list(extras)
     for step in Epilogue.of(steps).steps:
         if step in ("bias", "residual"):

@@ -1,4 +1,4 @@
-"""What the tests of derived spaces share: a task of a graph, its inputs, one config's numbers."""
+"""Shared by the tests of derived spaces: a task of a graph, its inputs, one config's numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def task_of(case: Case, target=TARGET) -> Task:
 
 
 def inputs_of(case: Case, rng: np.random.Generator) -> list[np.ndarray]:
-    """Random inputs; small whole numbers for integers, so that nothing overflows."""
+    """Random inputs; small ones for integers, so that nothing overflows."""
     out = []
     for t in case.args[:-1]:
         shape = [int(d) for d in t.shape]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from derived_products import Case
+from derived_contractions import Case
 
 from whet import te
 from whet.compiler.te import Tensor

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from derived_contractions import (
+    Case,
+    attention_scores,
+    batch_matmul,
+    contraction,
+    expensive_operand,
+    largest_sum,
+    looked_up,
+    matmul,
+)
 from derived_convolutions import (
     conv1d,
     conv2d,
@@ -13,16 +23,6 @@ from derived_convolutions import (
     conv3d,
     depthwise,
     two_convolutions,
-)
-from derived_products import (
-    Case,
-    attention_scores,
-    batch_matmul,
-    contraction,
-    expensive_operand,
-    largest_sum,
-    looked_up,
-    matmul,
 )
 
 CASES: dict[str, Callable[[], Case]] = {

@@ -36,8 +36,8 @@ class Case:
     reference: Callable[..., np.ndarray]
 
 
-def product(name: str, args: tuple, epilogue: tuple = (), dtype: str = "float32") -> Case:
-    """A product of matrices; ``args`` up to the transposes."""
+def gemm(name: str, args: tuple, epilogue: tuple = (), dtype: str = "float32") -> Case:
+    """A GEMM; ``args`` up to the transposes."""
     flags = {"matmul": args[3:5], "batch_matmul": args[4:6], "dense": (False, True)}[name]
     turn_a, turn_b = (*flags, False, False)[:2]
 

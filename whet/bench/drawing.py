@@ -30,7 +30,7 @@ text { font: 11px system-ui, sans-serif; fill: #57606a; }
 .roof { stroke: #999999; fill: none; stroke-width: 1.2; stroke-dasharray: 5 4; }
 .roof.exact { stroke: #1b1f24; stroke-width: 2; stroke-dasharray: none; }
 .note { paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
-.told { fill: #0072b2; } .told.best { fill: #d55e00; }
+.marker { fill: #0072b2; } .marker.best { fill: #d55e00; }
 """
 KINDS = (".svg", ".png")
 UNITS = 100
@@ -92,7 +92,7 @@ def svg(chart: Chart) -> Markup:
         plot.note(line.points[0], line.name, 4, lower)
     places = [plot.down(mark.at[1]) for mark in chart.marks]
     for mark, lower in zip(chart.marks, lowered(places)):
-        plot.tooltip(mark.at, mark.name, "told best" if mark.ours else "told")
+        plot.tooltip(mark.at, mark.name, "marker best" if mark.ours else "marker")
         plot.note(mark.at, mark.name, 9, lower, "note ours" if mark.ours else "note")
     return plot.markup(
         tag("style", Markup(STYLE)),

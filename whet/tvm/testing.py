@@ -132,12 +132,12 @@ def _skip_unless(there: bool, what: str) -> list[Any]:
     return [pytest.mark.skipif(not there, reason=f"{what} does not run on this machine")]
 
 
-def _pytest(asked: str) -> Any:
+def _pytest(name: str) -> Any:
     try:
         import pytest
     except ImportError:
         raise ArgumentError(
-            f"testing.{asked}", "pytest is not installed", "pip install pytest"
+            f"testing.{name}", "pytest is not installed", "pip install pytest"
         ) from None
     return pytest
 

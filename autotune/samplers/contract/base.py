@@ -154,7 +154,7 @@ class SpaceSampler(BaseSampler):
             self._study, self._trials = study, Trials(len(self.space.knobs))
         known, trials = self._trials, study.get_trials(deepcopy=False)
         number = len(trials) if before is None else before.number
-        for trial in trials[known.asked : number]:
+        for trial in trials[known.proposed : number]:
             known.ask(point_of_trial(trial, self.distributions))
         for trial in trials[known.observed : number]:
             if math.isnan(cost := cost_of(trial)):

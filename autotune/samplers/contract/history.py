@@ -20,7 +20,7 @@ class Trials:
         knobs: the number of knobs of the space.
 
     Attributes:
-        asked: trials that were proposed.
+        proposed: trials that were proposed.
         observed: trials whose cost is known: the first ones.
         observed_at: by number, how many costs were known when that trial was chosen.
     """
@@ -30,16 +30,16 @@ class Trials:
         self._costs = np.empty(64, dtype=np.float64)
         self._first: dict[bytes, int] = {}
         self.observed_at: dict[int, int] = {}
-        self.asked = 0
+        self.proposed = 0
         self.observed = 0
 
     def ask(self, point: Sequence[int] | None) -> None:
         """Add the point of the next trial; None where its parameters are not drawn yet."""
-        if self.asked == len(self._points):
+        if self.proposed == len(self._points):
             self._points = np.concatenate([self._points, np.empty_like(self._points)])
             self._costs = np.concatenate([self._costs, np.empty_like(self._costs)])
-        self._put(self.asked, UNKNOWN if point is None else point)
-        self.asked += 1
+        self._put(self.proposed, UNKNOWN if point is None else point)
+        self.proposed += 1
 
     def tell(self, cost: float, point: Sequence[int] | None = None) -> None:
         """Add the cost of the first trial that has none: seconds, infinity where it failed.
@@ -98,7 +98,7 @@ class History:
             trials.ask(point)
         for cost in costs:
             trials.tell(cost)
-        return trials.history(trials.asked, trials.observed)
+        return trials.history(trials.proposed, trials.observed)
 
     @property
     def observed(self) -> np.ndarray:

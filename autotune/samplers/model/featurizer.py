@@ -62,13 +62,15 @@ class Featurizer:
             float32 of shape ``(n, d)``, and scores of shape ``(n,)``, higher is better; NaN where
             the config cannot be built, all 0 where nothing is known.
         """
-        seen = self._space.features_of_points(points)
-        guess = np.zeros(len(points))
+        features = self._space.features_of_points(points)
+        guesses = np.zeros(len(points))
         if self._features is not None:
             loops = self._features.of_points(points)
-            seen = np.hstack([seen, loops[:, : self._columns]])
-            guess = _as_scores(loops[:, self._estimate])
-        return seen, guess if self._prior_model is None else guess + self._prior_model.predict(seen)
+            features = np.hstack([features, loops[:, : self._columns]])
+            guesses = _as_scores(loops[:, self._estimate])
+        if self._prior_model is not None:
+            guesses = guesses + self._prior_model.predict(features)
+        return features, guesses
 
     def _learned(self, prior: Prior, seed: int) -> CostModel | None:
         """A model of what is to be added to the estimate; None where no row says anything."""

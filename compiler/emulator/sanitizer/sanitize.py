@@ -185,7 +185,7 @@ def values_for(
         args: of the schedule.
         sizes: the values of symbols.
         seed: of the values.
-        ops: what is computed: whole numbers that may be indices are not negative.
+        ops: the operations; integers that may be indices are not negative.
     """
     rng = np.random.default_rng(seed)
     lowest = -8 if all(map(_takes_negative, ops)) else 0

@@ -23,7 +23,7 @@ After::
 
 Reads of memory begin before the tile is used and are waited for behind it; one barrier a step is
 left. A stage that reads what its loop computes, or that is not attached at a loop, has one buffer.
-A loop of many steps is to be written out two steps at a time: then ``k % 2`` is a constant in each.
+A loop of many steps is unrolled by two: then ``k % 2`` is a constant in each.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ from whet.compiler.tir.visit.rewrite import Rewriter, nodes_of, statements_of, s
 DOUBLE_BUFFER = "double_buffer_scope"
 """Key of the attribute around the loops that fill a buffer of which there are to be two."""
 UNROLL_FACTOR = "unroll_factor"
-"""Key of a loop's annotation: how many of its steps CUDA's compiler writes out at a time."""
+"""Key of a loop's annotation: the factor by which CUDA's compiler unrolls it."""
 
 _ALIGNMENT = 16  # bytes of the widest access: both halves begin at one
 # Elements that a thread holds of the next tile: more would take the registers that sums need.
 _MOST_HELD = 64
-# Steps of a loop that is written out in pairs. Of the instructions of a step of 512 multiply-adds a
+# Steps from which a loop is unrolled by two. Of the instructions of a step of 512 multiply-adds a
 # twentieth then falls away (0.871 of them are multiply-adds, and 0.909; SASS of sm_90).
 _MANY = 8
 

@@ -24,7 +24,7 @@ _MOST_THREADS = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
 _LOCAL_BYTES = 512 * 1024
 # NVIDIA's compiler takes about a millisecond for two of them, and minutes for very many.
 MOST_STATEMENTS = 32768
-"""Stores of a kernel, its unrolled loops written out."""
+"""Stores of a kernel, its unrolled loops fully expanded."""
 
 
 def verify_module(mod: IRModule, target: Target) -> IRModule:
@@ -79,8 +79,8 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> None:
             raise PrunedError(request, *error)
 
 
-def stores_written_out(body: Stmt) -> int:
-    """How many stores a body has when its unrolled loops are written out."""
+def unrolled_stores(body: Stmt) -> int:
+    """How many stores a body has when its unrolled loops are fully expanded."""
     use = _Use()
     use.visit(body, 1)
     return use.statements
@@ -105,7 +105,7 @@ def _check_threads(request: str, func: PrimFunc, target: Target) -> None:
 
 
 class _Use:
-    """The local memory of a thread and the stores of a kernel, as they will be written out."""
+    """The local memory of a thread and the stores of a kernel with its loops unrolled."""
 
     def __init__(self) -> None:
         self.now = self.most = self.statements = 0

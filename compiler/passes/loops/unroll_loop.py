@@ -4,9 +4,9 @@
     for i in range(4):                             ->      C[i] = A[i]
         C[i] = A[i]
 
-An unrolled loop stays a loop of that kind, which the generator writes out; with ``explicit_unroll``
-(or the pragma ``unroll_explicit``) it is written out here: C[0] = A[0], C[1] = A[1] and so on. A
-loop that would become more than :data:`MOST_WRITTEN` statements stays one, with a warning.
+An unrolled loop stays a loop of that kind, which the generator expands; with ``explicit_unroll``
+(or the pragma ``unroll_explicit``) it is fully expanded here: C[0] = A[0], C[1] = A[1] and so on. A
+loop that would become more than :data:`MOST_EXPANDED` statements stays one, with a warning.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from whet.compiler.tir.stmt import SERIAL, UNROLLED, AttrStmt, BufferStore, For,
 from whet.compiler.tir.visit.renew import renewed
 from whet.compiler.tir.visit.rewrite import Rewriter, substitute
 
-#: statements that a loop may be written out as: they take a generator some seconds
-MOST_WRITTEN = 10_000
+#: statements that a loop may be expanded into: they take a generator some seconds
+MOST_EXPANDED = 10_000
 
 _STEP, _EXPLICIT = "pragma_auto_unroll_max_step", "pragma_unroll_explicit"
 
@@ -36,7 +36,7 @@ def unroll_loop(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
     """The function with its short loops unrolled."""
     unroll = _Unroll(config["tir.UnrollLoop"])
     body = unroll(func.body)
-    if unroll.written:  # numbers have come into indices
+    if unroll.expanded:  # numbers have come into indices
         body = Simplifier(Analyzer())(body)
     return func.with_body(body)
 
@@ -58,7 +58,7 @@ class _Unroll(Rewriter):
         self.steps = 0  # statements that what has just been rewritten runs
         self.lines = 0  # statements that it is made of
         self.depth = 0  # levels of unrolled loops in it
-        self.written = False  # whether a loop has been written out
+        self.expanded = False  # whether a loop has been expanded
 
     def _store(self, n: BufferStore) -> BufferStore:
         self.steps += 1
@@ -102,11 +102,11 @@ class _Unroll(Rewriter):
             self.depth += 1
         if extent is None and kind != UNROLLED:
             self.steps = 1 << 30  # a loop of unknown length is in no short loop
-        if unrolls and explicit and self._may_be_written(n, extent):
+        if unrolls and explicit and self._may_be_expanded(n, extent):
             assert extent is not None
-            self.written = True
+            self.expanded = True
             self.lines = max(self.lines, 1) * extent
-            return _written_out(n, body, extent)
+            return _expanded(n, body, extent)
         notes = {k: v for k, v in n.annotations.items() if k not in (_STEP, _EXPLICIT)}
         if body is n.body and kind == n.kind and len(notes) == len(n.annotations):
             return n
@@ -117,13 +117,13 @@ class _Unroll(Rewriter):
         self.max_step = int(pragmas.get(_STEP, self.max_step))
         self.explicit = bool(int(pragmas.get(_EXPLICIT, self.explicit)))
 
-    def _may_be_written(self, n: For, extent: int | None) -> bool:
+    def _may_be_expanded(self, n: For, extent: int | None) -> bool:
         lines = max(self.lines, 1) * (extent or 0)
-        if lines <= MOST_WRITTEN:
+        if lines <= MOST_EXPANDED:
             return True
         warnings.warn(
-            f"UnrollLoop: the loop over {n.var.name} would be written out as {lines} statements, "
-            f"of which {MOST_WRITTEN} are the most; it stays a loop. Split it, and unroll the "
+            f"UnrollLoop: the loop over {n.var.name} would be unrolled into {lines} statements, "
+            f"of which {MOST_EXPANDED} are the most; it stays a loop. Split it, and unroll the "
             "inner part",
             stacklevel=2,
         )
@@ -134,7 +134,7 @@ class _Unroll(Rewriter):
         return short or extent <= self.max_extent
 
 
-def _written_out(n: For, body: Stmt, extent: int) -> Stmt:
+def _expanded(n: For, body: Stmt, extent: int) -> Stmt:
     """A copy of the body for each step, each with variables of its own."""
     parts = []
     for k in range(extent):

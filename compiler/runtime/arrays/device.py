@@ -57,7 +57,7 @@ class Device:
         index: which of that kind.
 
     Raises:
-        TargetError: the index is no whole number of 0 or more.
+        TargetError: the index is no integer of 0 or more.
     """
 
     type: str

@@ -38,8 +38,8 @@ def known(array: Any) -> tuple[int, int, Where]:
     Raises:
         One of NOT_TOLD: none like it was.
     """
-    told, address, where = _readers[type(array)](array)
-    return _layouts[told], address, where
+    key, address, where = _readers[type(array)](array)
+    return _layouts[key], address, where
 
 
 def remember(source: Any, array: DeviceArray) -> Where:
@@ -56,14 +56,14 @@ def remember(source: Any, array: DeviceArray) -> Where:
         reader = _reader_of(source)
         if reader is None:
             return 0
-        told, address, where = reader(source)
+        key, address, where = reader(source)
     except NOT_TOLD:
         return 0
     if address == array.address:
         if len(_layouts) >= _MOST:
             _layouts.clear()
         _readers[type(source)] = reader
-        _layouts[told] = array._layout
+        _layouts[key] = array._layout
     return where
 
 
@@ -95,7 +95,7 @@ def _reader_of(source: Any) -> Callable[[Any], Told] | None:
 def _of_torch(tensor: Any) -> Told:
     """Layout and address of a PyTorch tensor, by methods: interfaces take ten times as long."""
     address, device = tensor.data_ptr(), tensor.device
-    told = (
+    key = (
         tensor.dtype,
         tensor.shape,
         tensor.stride(),
@@ -105,19 +105,19 @@ def _of_torch(tensor: Any) -> Told:
         tensor.is_neg(),
         address % ALIGNMENT,
     )
-    return told, address, device
+    return key, address, device
 
 
 def _of_interface(array: Any) -> Told:
-    told = array.__cuda_array_interface__
-    address, read_only = told["data"]
+    interface = array.__cuda_array_interface__
+    address, read_only = interface["data"]
     layout = (
-        told["typestr"],
-        told["shape"],
-        told.get("strides"),
-        told.get("mask") is None,
+        interface["typestr"],
+        interface["shape"],
+        interface.get("strides"),
+        interface.get("mask") is None,
         read_only,
         driver_of("cuda").device_of(address),
         address % ALIGNMENT,
     )
-    return layout, address, told.get("stream") or 0
+    return layout, address, interface.get("stream") or 0

@@ -107,15 +107,15 @@ def _check_strides(
 
 def _from_interface(source: Any, device: Device | None) -> DeviceArray:
     request = f"sharing the memory of a {type(source).__name__}"
-    told = source.__cuda_array_interface__
-    if told.get("mask") is not None:
+    interface = source.__cuda_array_interface__
+    if interface.get("mask") is not None:
         raise ArgumentError(request, "kernels have no masked arrays", "copy it")
-    dtype = np.dtype(told["typestr"])
+    dtype = np.dtype(interface["typestr"])
     if str(dtype) not in SCALARS:
         raise ArgumentError(
             request, f"kernels have no elements of dtype {dtype}", ", ".join(SCALARS)
         )
-    address, read_only = told["data"]
+    address, read_only = interface["data"]
     device = device or Device("cuda", driver_of("cuda").device_of(address))
     context = context_of(device)
     if address and not context.has(address):
@@ -125,11 +125,11 @@ def _from_interface(source: Any, device: Device | None) -> DeviceArray:
             "run here",
             "with pycuda: import pycuda.autoprimaryctx in the place of pycuda.autoinit",
         )
-    theirs, mine = told.get("stream"), current_handle(context)
+    theirs, mine = interface.get("stream"), current_handle(context)
     if theirs not in (None, mine):
         context.order(theirs, mine)
-    _check_strides(request, told["shape"], told.get("strides"), dtype.itemsize)
-    described = describe(told["shape"], dtype, told.get("strides"), read_only)
+    _check_strides(request, interface["shape"], interface.get("strides"), dtype.itemsize)
+    described = describe(interface["shape"], dtype, interface.get("strides"), read_only)
     return DeviceArray(device, context, address, described, source)
 
 

@@ -63,7 +63,7 @@ def array(
 
     Args:
         source: a numpy array, an NDArray, an object with ``__dlpack__``, or nested lists, which
-            numpy gives a dtype: Python floats are float64, whole numbers int64, as in TVM.
+            numpy gives a dtype: Python floats are float64, integers int64, as in TVM.
         device: where it shall live; the CPU by default. ``whet.device("cuda_host")`` is the
             host's page-locked memory, which GPUs copy from and to without waiting.
         mem_scope: the kind of memory; there is ``"global"`` only.

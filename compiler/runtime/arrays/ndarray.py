@@ -291,7 +291,7 @@ def elements(request: str, source: object) -> np.ndarray:
 
 
 def extents_of(request: str, shape: object) -> tuple[int, ...]:
-    """A shape as whole numbers; one number is a shape of one dimension.
+    """A shape as integers; one number is a shape of one dimension.
 
     Raises:
         ArgumentError: it is no shape.
@@ -303,6 +303,6 @@ def extents_of(request: str, shape: object) -> tuple[int, ...]:
         extents = (-1,)
     if isinstance(shape, str) or any(d < 0 for d in extents):
         raise ArgumentError(
-            f"{request}({shape!r})", "a shape is whole numbers of 0 or more", "e.g. (2, 3)"
+            f"{request}({shape!r})", "a shape is integers of 0 or more", "e.g. (2, 3)"
         )
     return extents

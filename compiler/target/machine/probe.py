@@ -82,6 +82,6 @@ def _refusal(triple: str, mcpu: str, mattr: str, mabi: str) -> str:
         return f"no answer within {_SECONDS} seconds"
     said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     if done.returncode != 0:
-        told = [x for x in said if "LLVM ERROR" in x or "Error" in x or "ssert" in x]
-        return (told or said or [f"it ended with {done.returncode}"])[-1]
+        fatal = [x for x in said if "LLVM ERROR" in x or "Error" in x or "ssert" in x]
+        return (fatal or said or [f"it ended with {done.returncode}"])[-1]
     return next((x for x in said if "not a recognized" in x), "")

@@ -94,7 +94,7 @@ def _integer(n: IntImm) -> None:
     try:
         n.value = int(n.value) if isinstance(n.value, float) else operator.index(n.value)
     except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(request, "it is no whole number", _WAY_OUT) from None
+        raise ArgumentError(request, "it is no integer", _WAY_OUT) from None
 
 
 def _float(n: FloatImm) -> None:

@@ -42,7 +42,10 @@ __all__ = [
 
 
 def _unary(op: str) -> Callable[[Any], PrimExpr]:
-    return documented(lambda x: call(op, x), op)
+    def build(x: Any) -> PrimExpr:
+        return call(op, x)
+
+    return documented(build, op)
 
 
 def _rounding(op: str) -> Callable[[Any], PrimExpr]:
@@ -54,7 +57,10 @@ def _rounding(op: str) -> Callable[[Any], PrimExpr]:
 
 
 def _binary(op: str) -> Callable[[Any, Any], PrimExpr]:
-    return documented(lambda x, y: call(op, x, y), op)
+    def build(x: Any, y: Any) -> PrimExpr:
+        return call(op, x, y)
+
+    return documented(build, op)
 
 
 def documented(build: Callable[..., PrimExpr], op: str) -> Callable[..., PrimExpr]:

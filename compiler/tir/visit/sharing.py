@@ -37,7 +37,7 @@ _DATA = (BufferLoad, ProducerLoad)
 
 
 def tree_size(root: PrimExpr) -> tuple[int, int]:
-    """How many nodes an expression has written out, and how many in memory."""
+    """The nodes of an expression as a tree, and as the graph that it is in memory."""
     sizes: dict[int, int] = {}
     for n in nodes([root]):
         if type(n) not in LEAVES:

@@ -10,7 +10,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute, reduce_axis
 from whet.compiler.tir import IterVar
 from whet.compiler.tir.ops.ops import const, floordiv, floormod, if_then_else
-from whet.compiler.topi.halves import stored, sum_of_products
+from whet.compiler.topi.half_precision import stored, sum_of_products
 from whet.compiler.topi.nn.windows import each, padded, windows_of
 from whet.compiler.topi.shapes import quotient, remainder, static
 

@@ -8,7 +8,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute, reduce_axis
 from whet.compiler.tir.ops.ops import const
 from whet.compiler.topi.elementwise import add, broadcast_shape
-from whet.compiler.topi.halves import stored, sum_of_products
+from whet.compiler.topi.half_precision import stored, sum_of_products
 from whet.compiler.topi.shapes import is_one, one_axis, product
 from whet.compiler.topi.transform import expand_dims, reshape
 
@@ -16,7 +16,7 @@ from whet.compiler.topi.transform import expand_dims, reshape
 def matmul(
     a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False, name: str = "C"
 ) -> Tensor:
-    """The product of ``a`` (N, K) and ``b`` (K, M), of ``a``'s dtype; sums of halves are float32.
+    """The product of ``a`` (N, K) and ``b`` (K, M), of ``a``'s dtype; float16 sums in float32.
 
     Args:
         a, b: two matrices of one dtype.
@@ -50,7 +50,7 @@ def dense(
 ) -> Tensor:
     """``data`` (N, K) times the transpose of ``weight`` (M, K), plus ``bias`` (M).
 
-    Sums of halves are kept in float32, and stored in ``out_dtype``, ``data``'s by default.
+    Half precision is accumulated in float32, and stored in ``out_dtype``, ``data``'s by default.
 
     Raises:
         ArgumentError: the shapes do not fit.
@@ -84,7 +84,7 @@ def batch_matmul(
     Args:
         tensor_a, tensor_b: three dimensions; a batch of 1 goes with any.
         oshape: TVM's; the shape follows from the tensors.
-        out_dtype: what is returned; ``tensor_a``'s by default. Halves are summed up in float32.
+        out_dtype: what is returned; ``tensor_a``'s by default. Half precision sums in float32.
         transpose_a: ``tensor_a`` is (B, K, N).
         transpose_b: ``tensor_b`` is (B, M, K), or (B, K, M) if not.
 

@@ -12,7 +12,7 @@ from whet.compiler.tir.ops.mathematics import rsqrt
 from whet.compiler.tir.ops.ops import cast, const
 from whet.compiler.topi import reduction
 from whet.compiler.topi.elementwise import at, divide, each_element, multiply, subtract
-from whet.compiler.topi.halves import stored, widened
+from whet.compiler.topi.half_precision import stored, widened
 from whet.compiler.topi.shapes import one_axis, product
 from whet.compiler.topi.tag import BROADCAST, ELEMWISE, INJECTIVE
 
@@ -27,7 +27,7 @@ def layer_norm(
     """``(data - mean) / sqrt(variance + epsilon) * gamma + beta``, over ``axis``.
 
     Args:
-        data: floating point; halves are computed with in float32.
+        data: floating point; half precision is computed in float32.
         gamma, beta: of the shape of the axes that are normalised; None for 1 and 0.
         axis: one or several.
         epsilon: keeps the divisor from 0.
@@ -58,7 +58,7 @@ def rms_norm(
     """``data / sqrt(mean(data * data) + epsilon) * weight``, over ``axis``.
 
     Args:
-        data: floating point; halves are computed with in float32.
+        data: floating point; half precision is computed in float32.
         weight: of the shape of the axes that are normalised; None for 1.
         axis: one or several.
         epsilon: keeps the divisor from 0.

@@ -23,7 +23,7 @@ from whet.compiler.tir.ops.ops import (
 )
 from whet.compiler.topi import reduction
 from whet.compiler.topi.elementwise import each_element
-from whet.compiler.topi.halves import summed_in, widened
+from whet.compiler.topi.half_precision import summed_in, widened
 from whet.compiler.topi.layout import Layout
 from whet.compiler.topi.nn.windows import Windows, each, padded, pair, windows_of
 from whet.compiler.topi.shapes import product, static
@@ -48,7 +48,7 @@ def pool2d(
         kernel, stride, dilation: an int or (vertical, horizontal).
         padding: as for a convolution; for maxima nothing is larger than it.
         pool_type: ``"max"`` or ``"avg"``.
-        ceil_mode: a last window may hang over the end: as much padding more as it takes. PyTorch
+        ceil_mode: a last window may reach beyond the end: as much padding more as it takes. PyTorch
             leaves out one that begins behind the image.
         layout: NCHW, NHWC, or any other in which H and W are not cut into blocks, e.g. NCHW8c.
         count_include_pad: whether an average divides by the padding's elements, too; never by those

@@ -62,7 +62,7 @@ def windows_of(
         padding: an int, one for each dimension, two (those in front, then those behind),
             ``"VALID"`` or ``"SAME"``.
         request: the call, for errors.
-        ceil_mode: a last window may hang over the end.
+        ceil_mode: a last window may reach beyond the end.
 
     Raises:
         ArgumentError: they do not fit together, or no window fits.

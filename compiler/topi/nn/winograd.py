@@ -9,7 +9,7 @@
     conv                                the tiles at their places, in the layout of the data
 
 A schedule computes a block of tiles at a time, while its numbers are in a cache. The transforms are
-sums written out (:func:`winograd_matrices.combined`): unrolled, a step has one row's sum.
+unrolled sums (:func:`winograd_matrices.combined`): in each iteration one row's sum.
 """
 
 from __future__ import annotations

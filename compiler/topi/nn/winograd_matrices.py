@@ -1,4 +1,4 @@
-"""Winograd's transformation matrices, made exactly from interpolation points; sums written out.
+"""Winograd's transformation matrices, made exactly from interpolation points; unrolled sums.
 
 ``m`` results of a filter of ``r`` elements need ``m + r - 1`` products (S. Winograd, 1980; Lavin
 and Gray, 2016): ``y = A^T ((G g) * (B^T d))``. Filter and data are read as polynomials: ``G``
@@ -84,7 +84,7 @@ def winograd_matrices(m: int, r: int = 3, points: Sequence[Any] | None = None) -
 def combined(
     matrix: Matrix, values: Sequence[Any], number: Callable[[float], Any] = float
 ) -> list[Any]:
-    """``matrix @ values`` as sums written out, in which rows and columns in pairs share terms.
+    """``matrix @ values`` as unrolled sums, in which rows and columns in pairs share terms.
 
     Rows ``e + o`` and ``e - o``, which the points p and -p give, have ``e`` and ``o`` once; columns
     of equal size become a sum and a difference, as do those of ``A^T``.

@@ -54,8 +54,8 @@ class Work:
         fma32, fma64: operations of float32 and of float64 that go through their pipes, of all
             threads; a fused multiply-add is one.
         special: special functions and conversions of all threads.
-        wavefronts: passes through the L1 cache and shared memory, which are one, of all warps:
-            a pass gives 128 bytes; bank conflicts and lines that lie apart need more of them.
+        wavefronts: of the L1 cache and shared memory, which are one, of all warps: each moves
+            128 bytes; bank conflicts and lines that lie apart need more of them.
         l2_bytes: bytes in 32-byte sectors between multiprocessors and the L2 cache.
         memory_bytes: bytes from and to the memory.
         phases: times that a block waits for memory before it can go on.

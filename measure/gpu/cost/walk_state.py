@@ -81,7 +81,7 @@ class Totals:
     Attributes:
         operations: by the kinds of :mod:`whet.measure.gpu.cost.operations`, of threads.
         instructions: warp instructions beside those.
-        wavefronts: passes through the L1 cache and shared memory.
+        wavefronts: of the L1 cache and shared memory.
         barriers: of a block.
         chain: instructions of a thread that wait for one another.
         waits: by the id of the innermost loop that is run step by step; 0: there is none.

@@ -146,7 +146,7 @@ class Warps:
 
 
 def full(value: Any, lanes: int = 1) -> np.ndarray:
-    """A value of :class:`Warps` with all its lanes written out."""
+    """A value of :class:`Warps` broadcast to all its lanes."""
     return np.broadcast_to(np.asarray(value), (SAMPLES, LANES, lanes))
 
 
@@ -163,12 +163,12 @@ def touched(address: np.ndarray, active: np.ndarray, size: int) -> np.ndarray:
 
 
 def wavefronts(address: np.ndarray, nbytes: int, active: np.ndarray) -> np.ndarray:
-    """Passes through shared memory that each sampled warp needs, (samples,).
+    """Shared-memory wavefronts of each sampled warp, (samples,): 1 without bank conflicts.
 
     Lanes that ask for one word share it; different words of one bank come one after the other. A
-    warp is given one register a pass, and two where lanes that are one apart, or those that are two
-    apart, ask for the same (NVIDIA's forum, topic 77228: sm_70 on). Lanes that are inactive ask for
-    nothing.
+    warp is given one register a wavefront, and two where lanes that are one apart, or those that
+    are two apart, ask for the same (NVIDIA's forum, topic 77228: sm_70 on). Lanes that are inactive
+    ask for nothing.
 
     Args:
         address: (samples, lanes, n) of elements, in bytes from the start of the memory.
@@ -208,12 +208,12 @@ def groups(asking: np.ndarray, nbytes: int, alike: np.ndarray | None = None) -> 
 
 
 def cache_passes(lines: Any, sectors: Any, nbytes: Any) -> Any:
-    """Passes through the L1 cache that a warp needs for memory.
+    """Wavefronts of the L1 cache that a warp needs for memory.
 
-    A pass takes what is asked for of one line, up to four sectors, and gives every lane a register.
-    NVIDIA names up to four lines a pass (forum, topic 49571); lines a power of two apart, as rows
-    of matrices are, do not meet that: 31 cycles for 32 of them follow from 309 GFLOP/s of a plain
-    product of 4096 whose lanes lie rows apart (S. Boehm, an RTX A6000).
+    A wavefront takes what is asked for of one line, up to four sectors, and gives every lane a
+    register. NVIDIA names up to four lines a wavefront (forum, topic 49571); lines a power of two
+    apart, as rows of matrices are, do not meet that: 31 cycles for 32 of them follow from 309
+    GFLOP/s of a plain GEMM of 4096 whose lanes lie rows apart (S. Boehm, an RTX A6000).
 
     Args:
         lines, sectors: that the warp touches.

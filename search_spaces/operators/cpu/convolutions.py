@@ -101,7 +101,7 @@ def conv2d_nchwc(shape: ConvShape, epilogue: tuple, packed: bool, block: int) ->
 
     The result is (N, CO / block, OH, OW, block); a block divides both channels of a group."""
     checked_blocks(shape, block)
-    summed_dtype(shape.asked, shape.dtype)
+    summed_dtype(shape.request, shape.dtype)
     cfg = get_config()
     target = Target.current() or Target("llvm")
     cfg.add_flop(shape.flop)
@@ -142,7 +142,7 @@ def conv2d_transpose_nchw(epilogue: tuple, packed: bool, **given: Any) -> Schedu
     """
     phases = Phases.of(**given)
     shape = phases.shape
-    summed_dtype(shape.asked, shape.dtype)
+    summed_dtype(shape.request, shape.dtype)
     cfg = get_config()
     target = Target.current() or Target("llvm")
     cfg.add_flop(phases.flop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from whet.compiler import te, topi
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.topi.halves import stored, widened
+from whet.compiler.topi.half_precision import stored, widened
 from whet.search_spaces.graph.canonical_args import DTYPE, FLOAT, SHAPE
 from whet.search_spaces.graph.graph_templates import graph_template
 

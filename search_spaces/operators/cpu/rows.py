@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor
-from whet.compiler.topi.halves import stored, widened
+from whet.compiler.topi.half_precision import stored, widened
 from whet.search_spaces.graph.canonical_args import AXES_IN_ORDER, AXIS, FLOAT, REAL, SHAPE
 from whet.search_spaces.graph.graph_templates import graph_template, tensor_template
 

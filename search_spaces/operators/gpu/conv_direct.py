@@ -21,7 +21,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Stage, Tensor
 from whet.compiler.tir import IterVar
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_rectangle import Rectangle

@@ -17,7 +17,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Stage, Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
@@ -118,8 +118,8 @@ def define_steps(knobs: Prefixed, shape: ConvShape) -> Steps:
 
 
 def implicit_tiles(shape: ConvShape) -> list[Tile]:
-    """Tiles of blocks and threads; those of a group's channels are whole: others hang over into
-    the next group."""
+    """Tiles of blocks and threads; they divide a group's channels: others would
+    reach into the next group."""
     along = 1 if shape.channels_last else 0
     return [t for t in TILES if shape.groups == 1 or shape.co_group % t[along] == 0]
 

@@ -10,7 +10,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_implicit import implicit_tiles
@@ -131,7 +131,7 @@ def define_direct(knobs: Prefixed, shape: ConvShape, target: Target) -> Rectangl
     if cycles == inf and not implicit_tiles(shape):
         along = min(t[1 if shape.channels_last else 0] for t in TILES)
         raise ArgumentError(
-            shape.asked,
+            shape.request,
             f"a block would need {best.shared_bytes(shape)} bytes of shared memory for such a "
             f"window, and may have {fits.bytes}; {shape.co_group} output channels of a group are "
             "no product of matrices",
@@ -152,7 +152,7 @@ def _choices(shape: ConvShape) -> tuple[list[tuple[int, int, int, int]], list[in
         x, groups, rows, own = tile
         return covered(ow, x) * covered(oh, rows) * covered(co, groups * own)
 
-    # what hangs over the channels of a group would be the next group's
+    # channels of a tile beyond the end of a group would be the next group's
     tiles = [t for t in _TILES if shape.groups == 1 or co % (t[1] * t[3]) == 0]
     limit = min(waste(t) for t in tiles) * 2
     channels = [c for c in _CHANNELS if covered(shape.ci_group, c) <= 1.34 * shape.ci_group]

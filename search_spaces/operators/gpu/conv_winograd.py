@@ -23,7 +23,7 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.compiler.topi.nn.winograd import WINDOW, matrix_row
 from whet.compiler.topi.nn.winograd_matrices import Matrix, winograd_matrices

@@ -10,7 +10,7 @@ from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.arguments import BYTES

@@ -12,7 +12,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import PlaceholderOp, Schedule, Tensor
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import schedule_graph

@@ -179,7 +179,7 @@ def attach(s: Schedule, tensor: Tensor, parts: Sequence[Tensor]) -> None:
 
 
 def _lanes_innermost(stage: Stage, unroll: int) -> None:
-    """The loops of partial sums: data, steps, lanes; ``unroll`` 0 writes all steps out."""
+    """The loops of partial sums: data, steps, lanes; ``unroll`` 0 unrolls all iterations."""
     *_, lane = stage.op.axis
     *steps, last = stage.op.reduce_axis
     written = unroll == 0 and extent_of(last) <= _UNROLLED_WINDOW

@@ -28,7 +28,7 @@ from whet.compiler.te.lang.tensor import ExternOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import Buffer, Stmt, ir_builder
 from whet.compiler.tir.ops import ops
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.rules.gpu.hardware.device import processors

@@ -26,13 +26,13 @@ from whet.measure import ReplayPool
 
 {before}
 class Slow(ReplayPool):
-    told = 0
+    observed = 0
 
     def collect(self, timeout=None):
         time.sleep(0.02)
-        while self.told > 300:  # it shall not be done before it is killed
+        while self.observed > 300:  # it shall not be done before it is killed
             time.sleep(0.02)
-        self.told += 1
+        self.observed += 1
         return super().collect(timeout)
 
 task = create_task(gemm_template, (768, 1152, 512), "llvm")

@@ -155,7 +155,7 @@ def test_aligned_rows_lie_on_different_banks():
     ],
 )
 def test_columns_rank_as_the_lowered_kernels_do(name, args, columns):
-    """What shared memory holds anew in each step of a loop is read anew; partial sums lie apart."""
+    """Data that each K iteration loads to shared memory is read anew; partial sums lie apart."""
     task = whet.create_task(name, args=args, target=SM80)
     space, spec, rng = task.config_space, spec_of("sm_80"), np.random.default_rng(1)
     drawn = list({space.sample(rng) for _ in range(12)})

@@ -1,4 +1,4 @@
-"""What a report works out: knobs and their features, the model's figures, failures, times."""
+"""Figures of a report: knobs and their features, the model's figures, failures, times."""
 
 from __future__ import annotations
 

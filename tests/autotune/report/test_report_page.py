@@ -68,7 +68,7 @@ def page(log):
 
 
 class Outline(HTMLParser):
-    """What a browser's parser makes of a page: elements, attributes, headings."""
+    """A page as a browser's parser reads it: elements, attributes, headings."""
 
     def __init__(self):
         super().__init__()

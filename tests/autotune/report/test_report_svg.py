@@ -97,7 +97,7 @@ def test_a_plot_puts_marks_where_the_axes_say():
     svg = ET.fromstring(plot.markup())
     shapes = {e.attrib.get("class"): e for e in svg}
     assert shapes["dot"].attrib["d"].count("M") == 2  # two fell on one pixel
-    assert shapes["told"].find("title").text == "<here>"
+    assert shapes["marker"].find("title").text == "<here>"
     bar = {k: float(v) for k, v in shapes["bar"].attrib.items() if k != "class"}
     assert bar["x"] == pytest.approx(plot.across(2), abs=0.1)
     assert bar["width"] == pytest.approx(plot.across(4) - plot.across(2), abs=0.2)
@@ -134,7 +134,7 @@ def test_the_best_so_far_falls_where_trials_were_better():
     data = searched([4e-3, 0, 2e-3, 3e-3, 0, 1e-3, 2e-3])
     for by_time, at in ((False, [1, 3, 6]), (True, [0.5, 1.5, 3.0])):
         svg = ET.fromstring(charts.best_so_far(data, by_time, Room(100, 100)))
-        circles = [e for e in svg.iter("circle") if e.attrib["class"] == "told best"]
+        circles = [e for e in svg.iter("circle") if e.attrib["class"] == "marker best"]
         words = [c.find("title").text.splitlines()[0] for c in circles]
         assert [w[:8] for w in words] == ["trial 0:", "trial 2:", "trial 5:"]
         x = [float(c.attrib["cx"]) for c in circles]
@@ -165,7 +165,7 @@ def test_costs_stand_over_what_was_chosen():
         trials = "1 trial" if count == 1 else f"{count} trials"
         assert text.startswith(f"{name}: {trials}, {lost} failed")
     assert "1.01 ms" in boxes[axis.index(order[0])]  # the best of the default's order
-    best = [e for e in svg.iter("circle") if e.attrib["class"] == "told best"]
+    best = [e for e in svg.iter("circle") if e.attrib["class"] == "marker best"]
     assert len(best) == 1 and best[0].find("title").text.startswith("the best\ntrial 0")
 
 
@@ -185,7 +185,7 @@ def test_a_plot_draws_no_more_than_its_room():
     svg = ET.fromstring(charts.best_so_far(data, False, Room(50, 10)))
     shapes = {e.attrib.get("class"): e.attrib.get("d", "") for e in svg.iter("path")}
     assert 30 < shapes["dot"].count("M") <= 50
-    assert len([e for e in svg.iter("circle") if e.attrib["class"] == "told"]) == 10
+    assert len([e for e in svg.iter("circle") if e.attrib["class"] == "marker"]) == 10
 
 
 def words_under(svg: ET.Element) -> list[tuple[float, str]]:
@@ -198,11 +198,11 @@ def test_a_trial_stands_over_its_number():
     data = searched([4e-3, 3e-3, 2e-3, 1e-3, 2e-3, 3e-3])
     svg = ET.fromstring(charts.best_so_far(data, False, Room(100, 100)))
     ticks = dict((said, x) for x, said in words_under(svg))
-    told = [e for e in svg.iter("circle") if e.attrib["class"] == "told"]
-    for circle in told:
+    markers = [e for e in svg.iter("circle") if e.attrib["class"] == "marker"]
+    for circle in markers:
         number = circle.find("title").text.split(":")[0].removeprefix("trial ")
         assert float(circle.attrib["cx"]) == pytest.approx(ticks[number], abs=0.2)
-    assert len(told) == 6
+    assert len(markers) == 6
 
 
 def test_words_of_an_axis_do_not_run_into_each_other():

@@ -75,7 +75,7 @@ def test_configs_of_one_program_are_tried_once():
 
 
 def prior_of(space, seeds=(), count=200):
-    """What a search of a like task would have left: costs twice this one's, with noise."""
+    """Records of a search of a like task: costs twice this one's, with noise."""
     rng = np.random.default_rng(7)
     points = space.sample_points(rng, count)
     costs = [2 * gemm_cost(space.decode(p)) * math.exp(0.1 * rng.standard_normal()) for p in points]
@@ -136,7 +136,7 @@ def test_the_expected_gain_is_a_function_of_the_history(name):
         trials.ask(point)
         if number >= 3:
             trials.tell(costs[number - 3])
-        history = trials.history(trials.asked, trials.observed)
+        history = trials.history(trials.proposed, trials.observed)
         used.propose(history)
         gains.append(used.expected_gain(history))
     for told in (20, 30, 37):
@@ -267,7 +267,7 @@ def test_where_each_point_has_a_structure_few_are_looked_at():
             return int(self.share * len(points))
 
         def of_points(self, points):
-            asked.update(point.tobytes() for point in points)
+            proposed.update(point.tobytes() for point in points)
             return super().of_points(points)
 
     class Wide(Counted):
@@ -275,7 +275,7 @@ def test_where_each_point_has_a_structure_few_are_looked_at():
 
     found = []
     for kind in (Counted, Wide):
-        asked: set[bytes] = set()
+        proposed: set[bytes] = set()
         propose(space, "xgb", 24, gemm_cost, features=kind(space, gemm_cost))
-        found.append(len(asked))
+        found.append(len(proposed))
     assert found[0] > AMPLE.first and found[1] < found[0] / 4

@@ -1,4 +1,4 @@
-"""What a user sees of a search: plain lines in a pipe, one live line on a terminal."""
+"""Progress of a search: plain lines in a pipe, one live line on a terminal."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_the_command_line_names_the_device(tmp_path, capsys, monkeypatch):
 
 
 def test_a_device_names_no_target_of_a_task_that_has_one(tmp_path, monkeypatch):
-    """What the device implies was taken for --target, which a Task refuses."""
+    """Options that the device implies were taken for --target, which a Task refuses."""
     from whet.cli import main
 
     file, found = tmp_path / "kernels.py", []

@@ -180,9 +180,9 @@ def test_wrong_lists_are_refused(gemm, small, tmp_path):
 
 
 class Player:
-    def __init__(self, weight, bests, expected=None, asked=None):
+    def __init__(self, weight, bests, expected=None, proposed=None):
         self.weight, self.bests, self._expected = weight, bests, expected
-        self.asked, self.is_open = len(bests) if asked is None else asked, True
+        self.proposed, self.is_open = len(bests) if proposed is None else proposed, True
 
     def expected_gain(self):
         return self._expected
@@ -210,7 +210,7 @@ def test_the_first_turns_are_short_so_that_few_trials_are_shared():
     turns, order = Turns(players, 8), []
     for _ in range(32):
         order.append(turns.next())
-        order[-1].asked += 1
+        order[-1].proposed += 1
     who = "".join("ab"[one is players[1]] for one in order)
     assert who == "ababaabb" + "aaaabbbb" + "aaaaaaaabbbbbbbb"
 

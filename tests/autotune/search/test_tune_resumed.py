@@ -36,7 +36,7 @@ def attentive():
 
 @pytest.fixture(scope="module")
 def whole(attentive, tmp_path_factory):
-    """What one call proposes, by how many candidates may be in flight."""
+    """The proposals of one call, by how many candidates may be in flight."""
     pools = {capacity: Recorder(cost_of, capacity) for capacity in (4, 16)}
     for pool in pools.values():
         tuned(pool, tmp_path_factory.mktemp("whole") / "a.db")

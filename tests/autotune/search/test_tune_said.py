@@ -1,4 +1,4 @@
-"""What tune() says and refuses: records passed over, bad last measurements, samplers, summaries."""
+"""Messages of tune(): records passed over, bad last measurements, samplers, summaries."""
 
 from __future__ import annotations
 

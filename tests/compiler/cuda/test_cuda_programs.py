@@ -25,7 +25,7 @@ def test_a_matmul_with_shared_memory():
 
 
 def test_a_missing_barrier_is_seen():
-    """What the emulator's checks are for: without its barriers the same text is refused."""
+    """The emulator's checks refuse the same text without its barriers."""
     module = whet.build(*matmul(), target="cuda", name="kernel")
     a = np.random.default_rng(2).standard_normal((32, 32)).astype("f4")
     broken = replaced(module, module.get_source("cuda").replace("__syncthreads();", ""))

@@ -238,7 +238,7 @@ def test_a_sum_that_is_shared_over_and_over_stays_short():
 
     B = te.compute((5,), lambda i: twice(A[i] + i, 6), name="B")
     s = te.create_schedule(B.op)
-    assert text_of(s, [A, B]).count("A[i]") < 20  # written out, it would be there 64 times
+    assert text_of(s, [A, B]).count("A[i]") < 20  # unrolled, it would be there 64 times
     f = build_c(s, [A, B])
     a, b = np.arange(5, dtype="i8") * 3, np.full(5, -1, "i8")
     f(a, b)

@@ -1,4 +1,4 @@
-"""What lower() and build() are given, checked before anything is made of it: binds, names, maps."""
+"""Inputs of lower() and build(), checked before anything is made of them: binds, names, maps."""
 
 import numpy as np
 import pytest

@@ -372,7 +372,7 @@ def test_a_block_has_the_shared_memory_of_the_largest_architecture():
 
 
 def test_an_order_that_is_none():
-    with pytest.raises(ArgumentError, match="'forwards', 'backwards', or a whole number"):
+    with pytest.raises(ArgumentError, match="'forwards', 'backwards', or an integer of"):
         emulator.EmulatorOptions(order="sideways")
 
 

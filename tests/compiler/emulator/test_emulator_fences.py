@@ -1,4 +1,4 @@
-"""What a block hands to a later one by a fence and a counter is no race; without them it is."""
+"""A block hands data to a later one by a fence and a counter without a race; else there is one."""
 
 import numpy as np
 import pytest

@@ -8,7 +8,7 @@ from whet.compiler.emulator.sanitizer.run import Unwritten, run_kernel
 
 
 def of(body, kind="float", count=32, given=None, dtype="float32"):
-    """What a thread each stores as ``y[i]``, of ``x[i]``."""
+    """The value that each thread stores as ``y[i]``, of ``x[i]``."""
     text = (
         f'extern "C" __global__ void f(const {kind} *x, {kind} *y) {{\n'
         f"    int i = threadIdx.x;\n    {body}\n}}\n"

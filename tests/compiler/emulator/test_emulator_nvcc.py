@@ -1,4 +1,4 @@
-"""What nvcc refuses the emulator refuses, too: with the line, and with the way out."""
+"""Sources that nvcc refuses the emulator refuses, too: with the line, and with the way out."""
 
 import pytest
 

@@ -26,7 +26,7 @@ extern "C" __global__ void f(float *x, float *y) {
 
 
 @pytest.mark.parametrize("checks", [True, False])
-def test_a_choice_beside_a_whole_number_is_no_whole_number(checks):
+def test_a_choice_beside_an_integer_is_no_integer(checks):
     x, i = np.arange(32, dtype="f4") + 0.125, np.arange(32)
     with emulator_options(checks=checks):
         y = run_kernel(TEXT, "f", 1, 32, [x, Unwritten((64,))])[1]

@@ -1,4 +1,4 @@
-"""What others' arrays and streams tell of themselves, without a GPU."""
+"""Others' arrays and streams, as they describe themselves, without a GPU."""
 
 from types import SimpleNamespace
 

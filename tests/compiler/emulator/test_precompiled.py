@@ -1,4 +1,4 @@
-"""What the emulator compiles soon: headers as GCC has read them, and code that is kept already."""
+"""Quick compiles of the emulator: headers as GCC has read them, and code that is kept already."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What `check_schedule` draws for the arguments of a schedule, and what it takes for equal."""
+"""`check_schedule`: the arguments that it draws for a schedule, and what it takes for equal."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_a_schedule_of_each_dtype(dtype):
     assert sanitize.check_schedule(s, [A, B], SM_80, orders=1).compared == 1
 
 
-def test_whole_numbers_are_negative_too_unless_they_are_indices():
+def test_integers_are_negative_too_unless_they_are_indices():
     A, I = te.placeholder((64,), "int32", name="A"), te.placeholder((64,), "int32", name="I")
     a, _, _ = drawn(lambda A, I: te.compute((64,), lambda i: A[i] + I[i]), A, I)
     assert a.min() == -8 and a.max() == 7

@@ -1,4 +1,4 @@
-"""What ``compute_ahead`` and ``pack_weights`` refuse, and what they say."""
+"""Refusals of ``compute_ahead`` and ``pack_weights``, and their messages."""
 
 import numpy as np
 import pytest

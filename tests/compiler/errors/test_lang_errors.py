@@ -197,7 +197,7 @@ def test_numbers():
     refused("uint8 holds 0 to 255", lambda: te.const(256, "uint8"))
     refused("int8 holds -128 to 127", lambda: i.astype("int8") + 200)
     refused("int64 holds", lambda: te.const(2**64))
-    refused("int32 holds whole numbers", lambda: te.const(2.5, "int32"))
+    refused("int32 holds integers", lambda: te.const(2.5, "int32"))
     refused("float16 holds up to 65504", lambda: te.const(1e6, "float16"))
     refused("float32 holds up to", lambda: te.const(1e39))
     refused("a str is no number", lambda: te.const("x"))

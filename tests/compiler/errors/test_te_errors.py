@@ -1,4 +1,4 @@
-"""What a user can get wrong while writing, scheduling and lowering, by its message."""
+"""Mistakes of a user in writing, scheduling and lowering, by their messages."""
 
 # ruff: noqa: RUF059  (what a helper makes is unpacked whole)
 import numpy as np

@@ -48,7 +48,7 @@ def test_arithmetic_on_elements_wraps(name, gpu):
 
 
 def test_indices_are_still_canonical():
-    """What stands in an index does not wrap, elements of other arrays among it."""
+    """Integers of an index do not wrap, elements of other arrays among them."""
     table, a = te.placeholder((9,), "int32", name="I"), te.placeholder((90,), "int32", name="A")
     c = te.compute((9,), lambda i: a[(table[i] * 2 + i * 2 + table[i] * 8) // 2] * 1, name="C")
     text = str(whet.lower(te.create_schedule(c.op), [table, a, c]))

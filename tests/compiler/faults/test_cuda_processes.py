@@ -46,7 +46,7 @@ STANDIN = """
 
 
 def said(text, devices=None, rc=0, head=HEAD):
-    """What a program prints; ``devices``: how many the stand-in has, None: there is no driver."""
+    """The output of a program; ``devices``: how many the stand-in has, None: there is no driver."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     if devices is not None:
         from whet.compiler.emulator.standin import folder

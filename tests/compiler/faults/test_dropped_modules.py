@@ -1,4 +1,4 @@
-"""What stays in memory of modules that are gone."""
+"""Memory that modules leave behind when they are gone."""
 
 import gc
 import subprocess

@@ -1,4 +1,4 @@
-"""What a GPU or nvcc refuses, and what would end the process: named, with thread and line."""
+"""Kernels that a GPU or nvcc refuses, or that end the process: named, with thread and line."""
 
 import numpy as np
 import pytest

@@ -85,7 +85,7 @@ class GpuSchedule:
         return things[self.pick(0, len(things) - 1)]
 
     def _often(self, of):
-        """Whether something happens that does in one of ``of`` cases."""
+        """True in one of ``of`` cases."""
         return self.pick(1, of) == 1
 
     def _computed(self):

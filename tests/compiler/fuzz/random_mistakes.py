@@ -64,7 +64,7 @@ class Mistakes:
         return self.rng.choice(self.schedule().stages)
 
     def maybe(self, good):
-        """What ``good`` gives, mostly; sometimes anything."""
+        """A value of ``good``, mostly; sometimes anything."""
         return good() if self.rng.random() < 0.88 else self.odd()
 
     def step(self):
@@ -216,7 +216,7 @@ class Mistakes:
         return [op.output(k) for op in (*inputs, *made) for k in range(op.num_outputs)]
 
     def around(self):
-        """What stands around a program: targets, contexts, buffers, hand-made loops."""
+        """Mistakes around a program: targets, contexts, buffers, hand-made loops."""
         r = self.rng
         calls = (
             lambda: Target(self.odd()),

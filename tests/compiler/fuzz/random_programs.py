@@ -17,7 +17,7 @@ LOWEST = {"int8": -100, "uint8": 0, "float16": -2048, "bfloat16": -128}
 
 
 def _low(dtype):
-    """What a maximum begins with; the least number of a type overflows in the next sum."""
+    """The init value of a maximum; the least number of a type overflows in the next sum."""
     return te.const(LOWEST.get(dtype, -30_000), dtype)
 
 
@@ -101,7 +101,7 @@ class Graph:
         return fits[-1] if self.pick(0, 1) else self._choose(fits)
 
     def kinds(self):
-        """What a stage may be."""
+        """The kinds of stages."""
         return (self.elementwise, self.stencil, self.padded, self.reduction, self.transposed,
                 self.broadcast, self.reshaped, self.matmul, self.gathered, self.strided,
                 self.guarded, self.double, self.several, self.position,

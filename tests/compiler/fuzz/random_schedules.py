@@ -244,5 +244,5 @@ class RandomSchedule:
         return [x.op.output(0) for x in plain]
 
     def _aligned(self, stage):
-        """Whether the stage's rows are padded, which a caller's array has no room for."""
+        """True if the stage's rows are padded, which a caller's array has no room for."""
         return any(a.dim_align_factor for a in stage.iter_var_attrs.values())

@@ -92,7 +92,7 @@ class Program:
             return None
 
     def arrays(self, tensors):
-        """Whole numbers, so that the order of additions hardly matters; outputs poisoned."""
+        """Integers, so that the order of additions hardly matters; outputs poisoned."""
         rng = np.random.default_rng(self.seed)
         odd = np.random.default_rng([self.seed, 1])
         out = {}
@@ -148,7 +148,7 @@ def _same(s, replayed, tensor):
 
 
 def same(got, want, tensor, mask=None):
-    """Equal; floats beyond the whole numbers that they hold exactly, but for rounding.
+    """Equal; floats beyond the integers that they hold exactly, but for rounding.
 
     With a mask of what is undefined, all else is exact, zeros of either sign.
     """

@@ -76,7 +76,7 @@ class Program:
 
 
 def anywhere(kernel, arrays, seed):
-    """What a kernel leaves in arrays that begin anywhere."""
+    """The outputs of a kernel, in arrays that begin anywhere."""
     placed = [Placed(np.random.default_rng(seed), a) for a in arrays]
     kernel(*(p.array for p in placed))
     for p in placed:
@@ -85,7 +85,7 @@ def anywhere(kernel, arrays, seed):
 
 
 def on_device(kernel, arrays):
-    """What a kernel leaves in the emulator's memory."""
+    """The outputs of a kernel in the emulator's memory."""
     device = whet.device("cuda-emulator")
     with emulator_options(checks=True):
         held = [whet.nd.array(a, device) for a in arrays]

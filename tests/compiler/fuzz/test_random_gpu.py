@@ -79,7 +79,7 @@ class Program:
         return f"{head}\n{self.graph.symbols}\n{self.made.s.trace}"
 
     def inputs(self):
-        """Its arrays of whole numbers: sums of few bits are exact, whatever their order."""
+        """Its arrays of integers: sums of few bits are exact, whatever their order."""
         rng = np.random.default_rng(self.seed)
         odd = np.random.default_rng([self.seed, 1])
         out = {}
@@ -177,7 +177,7 @@ def _accepted(module):
 
 @contextmanager
 def noted(program):
-    """What fails inside names the program."""
+    """A failure inside names the program."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What runs in a process whose libcuda is the stand-in: see test_cuda_pycuda.py."""
+"""Checks in a process whose libcuda is the stand-in: see test_cuda_pycuda.py."""
 
 import gc
 import threading

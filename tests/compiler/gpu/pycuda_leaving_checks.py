@@ -1,4 +1,4 @@
-"""What Python drops while others work or capture, in a process with the stand-in for libcuda.
+"""Objects that Python drops while others work or capture, with the stand-in for libcuda.
 
 The stand-in does nothing before somebody waits for it, and gives a capture up as the driver does.
 See test_cuda_pycuda.py.
@@ -30,7 +30,7 @@ LOADED = ctypes.c_uint.in_dll(LIBRARY, "standin_modules")
 
 @pytest.fixture(autouse=True)
 def nothing_waits():
-    """What earlier checks dropped is gone."""
+    """Free the memory that earlier checks dropped."""
     gc.collect()
     GPU.sync()
 

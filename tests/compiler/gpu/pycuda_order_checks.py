@@ -35,7 +35,7 @@ def filled(array, value, stream):
 
 
 def read(array, stream):
-    """What somebody else finds there, in a stream of theirs."""
+    """The data that somebody else finds there, in a stream of theirs."""
     found = np.full(array.shape, np.nan, "float32")
     with array.context:
         drv.memcpy_dtoh_async(found, array.address, stream)

@@ -40,7 +40,7 @@ from whet.compiler.runtime.gpu.module import CudaModule
 
 @pytest.fixture
 def waits():
-    """Which stream was made to wait for which."""
+    """The waits between streams: which was made to wait for which."""
     return Waits()
 
 

@@ -33,7 +33,7 @@ from whet.compiler.runtime.gpu.driver.streams import current_stream
 
 @pytest.fixture
 def waits():
-    """Which stream was made to wait for which."""
+    """The waits between streams: which was made to wait for which."""
     return Waits()
 
 

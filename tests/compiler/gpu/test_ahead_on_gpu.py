@@ -1,4 +1,4 @@
-"""What is computed ahead of a GPU's kernel: packed where the weights are."""
+"""Stages that are computed ahead of a GPU's kernel: packed where the weights are."""
 
 import numpy as np
 import pytest

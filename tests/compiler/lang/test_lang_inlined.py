@@ -65,14 +65,14 @@ def test_the_work_grows_with_the_stages(monkeypatch):
 
 
 def test_what_two_ways_lead_to_is_computed_once():
-    """Each stage reads both before it: written out, it would be a tree of 10**16 nodes."""
+    """Each stage reads both before it: fully inlined, it would be a tree of 10**16 nodes."""
     A, T = compute(80, lambda t, i, k: (t[-1][i] + t[-2][i]) * 0.5)
     x = np.random.default_rng().standard_normal(19)
     np.testing.assert_allclose(run(T, A, x), x, rtol=1e-12)
 
 
 def test_windows_of_windows_are_computed_once_an_element():
-    """Each stage reads two neighbours: 2**24 reads written out, 25 places of the source."""
+    """Each stage reads two neighbours: 2**24 reads when inlined, 25 places of the source."""
     A, T = compute(24, lambda t, i, k: t[-1][te.max(i - 1, 0)] * 0.25 + t[-1][i] * 0.75)
     x = np.random.default_rng().standard_normal(19)
     wanted = x

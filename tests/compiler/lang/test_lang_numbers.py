@@ -25,7 +25,7 @@ SCALARS = [name for name, usual in USUAL.items() if "x" not in usual]
 
 
 def run(output, *pairs):
-    """What a computation gives, from its inputs with their values."""
+    """The result of a computation, from its inputs with their values."""
     s = te.create_schedule(output.op)
     f = whet.build(s, [p for p, _ in pairs] + [output], "llvm")
     shape = tuple(int(d) for d in output.shape)

@@ -65,7 +65,7 @@ def test_special_values(name):
 
 
 def test_the_error_measure():
-    """What the tests above rest on: one ulp is one ulp, and specials must agree."""
+    """The base of the tests above: one ulp is one ulp, and specials must agree."""
     one = np.array([1.0, 1.0, 2.0**-149, 1.0, 0.0, np.nan], "float32")
     want = np.array([1 + 2.0**-23, 1 - 2.0**-24, 0.0, np.inf, -0.0, 1.0])
     np.testing.assert_array_equal(ref.errors(one[:2], want[:2]), [1.0, 1.0])

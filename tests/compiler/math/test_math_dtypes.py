@@ -33,7 +33,7 @@ def values(dtype, rng, n=N):
 
 
 def compute_all(bodies, *arrays, lanes=True, target="llvm"):
-    """What each ``body(*elements)`` gives, in one kernel; vectorised with a tail, or scalar."""
+    """The result of each ``body(*elements)``, in one kernel; vectorised with a tail, or scalar."""
     n = len(arrays[0])
     given = [te.placeholder((n,), str(a.dtype), name=f"A{k}") for k, a in enumerate(arrays)]
 

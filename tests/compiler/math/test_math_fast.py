@@ -1,4 +1,4 @@
-"""What fast_math gives up, and what it does not."""
+"""The guarantees that fast_math gives up, and those that it keeps."""
 
 import math_reference as ref
 import numpy as np

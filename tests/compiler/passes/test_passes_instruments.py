@@ -206,7 +206,7 @@ def test_files_are_numbered(tmp_path):
 
 
 def broken_by(change, name="breaks"):
-    """What VerifyEach says of a custom pass that makes ``change`` to a function's body."""
+    """VerifyEach's report on a custom pass that makes ``change`` to a function's body."""
 
     @tir.transform.prim_func_pass(opt_level=0, name=name)
     def breaks(func, mod, ctx):

@@ -1,4 +1,4 @@
-"""Lowering ends in time: many splits of unknown sizes, and loops too long to be written out."""
+"""Lowering ends in time: many splits of unknown sizes, and loops too long to be unrolled."""
 
 import time
 import warnings
@@ -10,7 +10,7 @@ from whet.compiler import te
 from whet.compiler.arith import Analyzer, knowledge
 from whet.compiler.driver import build, lower
 from whet.compiler.passes import PassContext
-from whet.compiler.passes.loops.unroll_loop import MOST_WRITTEN
+from whet.compiler.passes.loops.unroll_loop import MOST_EXPANDED
 from whet.compiler.tir.expr import Range
 
 RNG = np.random.default_rng(12)
@@ -107,7 +107,7 @@ EXPLICIT = {"tir.UnrollLoop": {"explicit_unroll": True}}
 def test_a_loop_that_is_too_long_stays_one():
     n = 100_000
     with PassContext(config=EXPLICIT):
-        with pytest.warns(UserWarning, match="over i would be written out as 100000 statements"):
+        with pytest.warns(UserWarning, match="over i would be unrolled into 100000 statements"):
             f = build(*unrolled(n))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -124,6 +124,6 @@ def test_loops_in_each_other_count_together():
     s = te.create_schedule(B.op)
     for axis in B.op.axis:
         s[B].unroll(axis)
-    with PassContext(config=EXPLICIT), pytest.warns(UserWarning, match=f"{MOST_WRITTEN} are"):
+    with PassContext(config=EXPLICIT), pytest.warns(UserWarning, match=f"{MOST_EXPANDED} are"):
         text = str(lower(s, [A, B]))
     assert text.count("for ") == 1 and text.count("B[") == 200  # the inner one is short enough

@@ -124,7 +124,7 @@ def test_steps_that_overlap_are_left_alone():
 
 @pytest.mark.parametrize(("n", "m"), [(64, 64), (61, 40), (7, 5)])
 def test_rows_that_are_added_up_together_are_stored_once(n, m):
-    """The serial loop over columns is in the place; the steps written out inside of it are not."""
+    """The serial loop over columns is in the place; the iterations unrolled inside of it not."""
     A = te.placeholder((n, m), name="A")
     k = te.reduce_axis((0, n), name="k")
     C = te.compute((m,), lambda j: te.sum(A[k, j], axis=k), name="C")

@@ -14,7 +14,7 @@ BYTES = {"+avx512f,+avx512vl": 64, "+avx2,+fma": 32, "+sse4.2": 16}
 
 
 def turned(n, m, dtype, square, element=None, guard=False):
-    """C (n, m) of A (m, n) in squares, the rows of a square written out."""
+    """C (n, m) of A (m, n) in squares, the rows of a square unrolled."""
     A = te.placeholder((m - 3 if guard else m, n), dtype, name="A")
     element = element or (lambda A, i, j: A[j, i])
     if guard:

@@ -223,7 +223,7 @@ def test_numbers(loaded):
     for args, message in [
         ((0.5, 2**31, True), "argument 2 (i): int32 reaches from"),
         ((0.5, 2**70, True), "argument 2 (i): int32 reaches from"),
-        ((0.5, 1.5, True), "argument 2 (i): it takes a whole number (int32)"),
+        ((0.5, 1.5, True), "argument 2 (i): it takes an integer (int32)"),
         (("x", 1, True), "argument 1 (f): it takes a number (float64)"),
         ((0.5, 1, 2), "argument 3 (b): it takes True or False"),
     ]:

@@ -112,7 +112,7 @@ def test_the_library_counts_threads_as_the_process_does(tmp_path):
         text=True,
         env=env | {"WHET_NUM_THREADS": "x"},
     )
-    assert "whole number" in wrong.stderr
+    assert "must be an integer" in wrong.stderr
 
 
 def test_objects_of_two_modules_in_one_program(built, tmp_path):

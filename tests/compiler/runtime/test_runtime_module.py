@@ -123,7 +123,7 @@ def test_a_raised_code_without_an_exception_is_an_error():
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 )
-def test_whole_numbers_of_every_width(dtype):
+def test_integers_of_every_width(dtype):
     n = whet.te.var("n", dtype)
     B = whet.te.compute((3,), lambda i: n, name="B")
     f = whet.build(whet.te.create_schedule(B.op), [n, B], "llvm")

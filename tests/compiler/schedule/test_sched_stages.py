@@ -1,4 +1,4 @@
-"""What a schedule and its stages show of themselves, with TVM's names and numbers."""
+"""Attributes of a schedule and its stages, with TVM's names and numbers."""
 
 # ruff: noqa: RUF059  (what a helper makes is unpacked whole)
 import pytest

@@ -136,7 +136,7 @@ def test_unroll_small_and_absurd():
     for axis in (*c.op.axis, k):
         s[c].unroll(axis)
     check(s, [a, b, c])
-    s, a, b, c, k = matmul(23, 19, 29)  # more statements than are written out
+    s, a, b, c, k = matmul(23, 19, 29)  # more statements than are unrolled
     for axis in (*c.op.axis, k):
         s[c].unroll(axis)
     check(s, [a, b, c])

@@ -209,7 +209,7 @@ def test_conversions_and_sums(to):
 
 
 def test_random_programs(draws):
-    """Programs and schedules like those of test_random_programs, of whole numbers."""
+    """Programs and schedules like those of test_random_programs, of integers."""
     ran = 0
     for seed in range(draws(12)):
         rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Which GPUs a process has, by NVML, CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER."""
+"""The GPUs of a process, by NVML, CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER."""
 
 import ctypes
 

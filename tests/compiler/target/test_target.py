@@ -97,7 +97,7 @@ def test_a_feature_that_the_system_does_not_list_is_not_used(monkeypatch):
 
 
 def forget():
-    """What is known of this processor."""
+    """Drop the cached features of this processor."""
     host._reported.cache_clear()
     host._features.cache_clear()
 
@@ -150,7 +150,7 @@ def test_threads_follow_the_environment_and_the_affinity(monkeypatch):
     monkeypatch.setenv("WHET_NUM_THREADS", "5")
     assert host.num_threads() == 5
     monkeypatch.setenv("WHET_NUM_THREADS", "none")
-    with pytest.raises(TargetError, match="whole number of at least 1"):
+    with pytest.raises(TargetError, match="an integer of at least 1"):
         host.num_threads()
     monkeypatch.delenv("WHET_NUM_THREADS")
     if hasattr(os, "sched_setaffinity"):

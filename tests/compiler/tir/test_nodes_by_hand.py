@@ -12,7 +12,7 @@ RNG = np.random.default_rng(11)
 
 
 def run(build, arrays, dtype, n=N):
-    """What the loop ``out[i] = build(i, loads of the arrays)`` stores."""
+    """The array that the loop ``out[i] = build(i, loads of the arrays)`` stores."""
     buffers = [tir.decl_buffer((n,), a.dtype.name, name=f"X{k}") for k, a in enumerate(arrays)]
     out = tir.decl_buffer((n,), dtype, name="Out")
     i = tir.Var("i", "int32")

@@ -27,7 +27,7 @@ STEPS = {
 
 
 def run(steps: tuple, shape: tuple, axes: object, dtype: str = "float32") -> tuple:
-    """What an epilogue makes of an input; returns the inputs, in order, and the result."""
+    """An epilogue of an input; returns the inputs, in order, and the result."""
     data = te.placeholder(shape, dtype, name="data")
     out, extras = Epilogue.of(steps).apply(data, axes)
     s = te.create_schedule(out.op)

@@ -13,7 +13,7 @@ RNG = np.random.default_rng()
 
 
 def holds(make, wanted, *arrays, exact=True, schedule=None):
-    """What an operator computes from arrays is what numpy does."""
+    """Assert that an operator computes from arrays what numpy does."""
     tensors = [te.placeholder(a.shape, str(a.dtype), name=f"x{k}") for k, a in enumerate(arrays)]
     out = make(*tensors)
     assert tuple(int(d) for d in out.shape) == np.shape(wanted)

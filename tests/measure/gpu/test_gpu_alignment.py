@@ -60,7 +60,7 @@ def rows(columns, what="add", default=1, dtype="float32"):
 
 
 def refused(vector, *args):
-    """What the check says of a config of ``rows``; "" where it passes."""
+    """The check's verdict on a config of ``rows``; "" where it passes."""
     task = create_task(rows, args=args, target=SM80)
     config = task.config_space.from_choices({"vector": vector})
     inp = MeasureInput(task.workload, task.target.to_json(), config, task.template.ref())

@@ -70,7 +70,7 @@ def test_what_spills_is_pruned(build):
 
 @template("test/gpu_unrolled")
 def unrolled(n, default=1):
-    """A sum whose steps, ``each`` of them a thread, are written out."""
+    """A sum whose iterations, ``each`` of them a thread, are unrolled."""
     A = te.placeholder((n, n), name="A")
     B = te.compute((n, n), lambda i, j: A[i, j] + 1.0, name="B")
     cfg = get_config()

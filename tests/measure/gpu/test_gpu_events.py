@@ -36,7 +36,7 @@ def test_the_hosts_time_is_in_no_figure(simulated, cost, asking, flush):
 
 
 def test_without_a_lead_it_would_be_the_hosts_time(simulated, monkeypatch):
-    """What the clock guards against: the same calls behind one fill alone."""
+    """The clock guards against this: the same calls behind one fill alone."""
     monkeypatch.setattr(events, "AGAIN", 1)
     gpu = simulated(2e-6, 50e-6)
     found = DeviceClock(gpu, False).timed(gpu.run, 100)

@@ -96,7 +96,7 @@ def test_choices_by_data_are_not_decided():
 
 
 def test_what_loops_do_not_change_is_computed_before_them():
-    """A reciprocal square root of one number, for each step of a loop that is written out."""
+    """A reciprocal square root of one number, for each iteration of an unrolled loop."""
     X = te.placeholder((256,), name="X")
     V = te.placeholder((1,), name="V")
     C = te.compute((256,), lambda i: X[i] * te.rsqrt(V[0] + 1.0), name="C")
@@ -134,7 +134,7 @@ def test_what_is_named_changes_with_the_memory_that_it_was_read_from():
 
 
 def one_thread_in_steps(tensor, args):
-    """What one warp does whose threads have eight elements each."""
+    """The instructions of one warp whose threads have eight elements each."""
     s = te.create_schedule(tensor.op)
     thread, u = s[tensor].split(tensor.op.axis[0], factor=8)
     s[tensor].bind(thread, te.thread_axis("threadIdx.x"))
@@ -167,7 +167,7 @@ def test_divisions_by_powers_of_two_are_products():
     assert sum(one) == one[FMA32] == 1 and sum(other) > 5 and other[SPECIAL] == 1
 
 
-def test_whole_numbers_are_computed_once_where_they_change():
+def test_integers_are_computed_once_where_they_change():
     analyzer = Analyzer()
     row, column = t // 112, t % 112
     inside = e.And(row * 4 + u - 1 >= 0, column + u < 112, "bool")

@@ -25,7 +25,7 @@ QUICK = MeasureOptions(
 
 
 def results(pool: StagedPool, *behaviours: str) -> dict[str, MeasureResult]:
-    """What came of candidates, by their behaviours."""
+    """The results of candidates, by their behaviours."""
     tickets = {pool.submit(candidate(b, k)): b for k, b in enumerate(behaviours)}
     found: dict[str, MeasureResult] = {}
     while len(found) < len(behaviours):

@@ -119,7 +119,7 @@ def held() -> list[str]:
 
 
 class TestContract:
-    """What every pool promises."""
+    """The contract of every pool."""
 
     def test_it_is_a_pool_with_room(self, opener: Opener) -> None:
         with opener() as pool:
@@ -207,7 +207,7 @@ class TestFaults:
 
 
 class TestLocalPool:
-    """What needs one pool only, because all live pools share the code."""
+    """Tests that need one pool only, because all live pools share the code."""
 
     def test_a_reference_that_fails_leaves_results_unchecked_and_says_so(self) -> None:
         for behaviour in ("segfault", "build_segfault"):

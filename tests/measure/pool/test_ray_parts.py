@@ -1,4 +1,4 @@
-"""What a Ray pool is made of: what actors are asked, a connection that fails. Without a cluster."""
+"""Parts of a Ray pool: requests to actors, a connection that fails. Without a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measurement may take, when arrays are large."""
+"""The budget of a measurement, when arrays are large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a candidate changes in its worker is put back, or the worker is replaced."""
+"""A candidate's changes to its worker are put back, or the worker is replaced."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def test_kinds_of_failures_that_are_tried_again_have_an_end() -> None:
 
 
 def test_a_candidate_does_not_fail_for_what_another_one_did() -> None:
-    """What is changed inside of an object nobody sees: the failure is tried in a fresh worker."""
+    """Nobody sees changes inside of an object: the failure is tried in a fresh worker."""
     stage = BuildStage(MeasureOptions(), function="mischief:suffer_or_spoil")
     try:
         assert stage.build(measure_fakes.candidate("spoil")).status == "ok"

@@ -1,4 +1,4 @@
-"""What a convolution's template takes and refuses; one workload for several spellings."""
+"""Arguments that a convolution's template takes and refuses; one workload for several spellings."""
 
 from __future__ import annotations
 

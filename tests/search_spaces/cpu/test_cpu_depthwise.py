@@ -109,7 +109,7 @@ def test_targets(layout: str, target: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_is_outside_the_image_is_not_multiplied(layout: str) -> None:
-    """A window that hangs over infinite pixels gives infinity, and not NaN from zero times it."""
+    """A window that reaches infinite pixels gives infinity, and not NaN from zero times it."""
     task = whet.create_task(f"depthwise_conv2d_{layout}", args=(1, 8, 5, 5, 3, 3, 1, 1), target=ONE)
     f, tensors = built(task, task.config_space.default)
     shapes = [tuple(int(d) for d in t.shape) for t in tensors]

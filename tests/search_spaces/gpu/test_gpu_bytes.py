@@ -1,8 +1,8 @@
-"""Named templates of bytes on GPUs: products of int8 and uint8, exactly numpy's sums in int32."""
+"""Named int8 and uint8 templates on GPUs: exactly numpy's sums in int32."""
 
 import numpy as np
 import pytest
-from gpu_checks import TARGET, Case, convolution, product
+from gpu_checks import TARGET, Case, convolution, gemm
 from test_gpu_tiled import drawn, emulated
 
 import whet
@@ -22,12 +22,12 @@ def _named(name, *args):
 
 
 CASES = {
-    "matmul": product("matmul", (19, 37, 21), dtype="int8"),
-    "matmul of turned ones": product("matmul", (24, 40, 20, True, True), dtype="uint8"),
-    "a row": product("matmul", (1, 9, 21), dtype="int8"),
-    "dense": product("dense", (17, 24, 20), dtype="int8"),
-    "batch_matmul": product("batch_matmul", (3, 8, 13, 12, False, True), dtype="int8"),
-    "no steps": product("dense", (4, 0, 5), dtype="uint8"),
+    "matmul": gemm("matmul", (19, 37, 21), dtype="int8"),
+    "transposed matmul": gemm("matmul", (24, 40, 20, True, True), dtype="uint8"),
+    "a row": gemm("matmul", (1, 9, 21), dtype="int8"),
+    "dense": gemm("dense", (17, 24, 20), dtype="int8"),
+    "batch_matmul": gemm("batch_matmul", (3, 8, 13, 12, False, True), dtype="int8"),
+    "no steps": gemm("dense", (4, 0, 5), dtype="uint8"),
     "nchw": convolution("conv2d_nchw", (1, 8, 6, 7, 12, 3, 3, 1, 1), dtype="int8"),
     "nchw unsigned": convolution("conv2d_nchw", (2, 5, 8, 7, 9, 2, 3, (2, 1), 1), dtype="uint8"),
     "nchw pointwise": convolution("conv2d_nchw", (2, 12, 4, 6, 16, 1, 1), dtype="int8"),
@@ -45,7 +45,7 @@ CASES = {
 }
 # of too few rows for tiles
 PLAIN = ("a row", "no steps", "depthwise", "nhwc depthwise", "matvec", "no images")
-# what a kernel may put into words before the product, and how many kernels that makes
+# operands that a kernel may pack to int8x4 before the contraction, and how many kernels that makes
 STORED = {"nchw": 3, "nchw unsigned": 3, "nchw groups": 3, "matmul": 2, "nhwc groups": 1}
 
 
@@ -76,7 +76,7 @@ def test_in_the_emulator(which, gpu_full):
 
 @pytest.mark.gpu_matrix(4)
 @pytest.mark.parametrize("which", CASES)
-def test_four_products_by_one_instruction(which):
+def test_one_instruction_for_four_multiplications(which):
     _, task = _task(which)
     s, tensors = task.instantiate()
     assert tensors[-1].dtype == "int32"
@@ -96,10 +96,10 @@ def test_words_that_a_kernel_before_stores(which, gpu_full):
     text = whet.build(*task.instantiate(config), task.target).get_source("cuda")
     kernels = text.split("__global__")[1:]
     assert len(kernels) == STORED[which]
-    product, *before = sorted(kernels, key=lambda k: "whet_dp4a(" not in k)
-    assert all("whet_pack(" in k for k in before) and "whet_dp4a(" in product
+    contraction, *before = sorted(kernels, key=lambda k: "whet_dp4a(" not in k)
+    assert all("whet_pack(" in k for k in before) and "whet_dp4a(" in contraction
     if which != "matmul":  # whose other factor is copied, its last word with zeros
-        assert "whet_pack(" not in product
+        assert "whet_pack(" not in contraction
     for one in [config, *(c for c in drawn(task, 4 * gpu_full) if c["words"].val == "stored")]:
         emulated(task, one, *_exact(case, task), gpu_full)
 
@@ -127,7 +127,7 @@ def test_stored_words_of_images_that_another_array_chooses(which, gpu_full):
     emulated(task, task.config_space.from_choices(choices), (x, w, m), wanted, gpu_full)
 
 
-def test_large_products_have_their_words_stored():
+def test_large_contractions_prepack_int8x4():
     def default(layout, *sizes):
         args = (*sizes, 3, 3, 1, 1, 1, 1, "int8")
         task = whet.create_task(f"conv2d_{layout}", args=args, target=TARGET)

@@ -19,7 +19,7 @@ CASES = {
         Case("sum", ((4, 12, 12, 64), (0, 1, 2)), lambda x: x.sum((0, 1, 2))),
         {"vector": 2, "parts": 2},
     ),
-    "halves": (
+    "float16": (
         Case("sum", ((65, 136), 0, "float16"), lambda x: x.sum(0)),
         {"vector": 4, "rows": 16},
     ),
@@ -54,7 +54,7 @@ def columns(body, shape=(40, 136), dtype="float32", reducer=te.sum, **given):
 
 
 def ran(f, a, out):
-    """What a kernel makes of an array, in the emulator."""
+    """A kernel's result for an array, in the emulator."""
     device = whet.device("cuda-emulator")
     held = [whet.nd.array(x, device) for x in (a, out)]
     with emulator_options(checks=True, order="backwards"):

@@ -47,7 +47,7 @@ def convolution(name, args, epilogue=(), dtype="float32", block=0):
     return Case(name, (*args, dtype, epilogue, False, *more), reference)
 
 
-def turned(args, dtype="float32"):
+def conv2d_transpose(args, dtype="float32"):
     """A transposed convolution with a bias; ``args`` up to the output padding."""
 
     def reference(x, w, bias):
@@ -63,19 +63,21 @@ CONVOLUTIONS = {
     "signal": signal((2, 9, 37, 20, 5, 2, 3, 1, 1), ("bias", "relu")),
     "signal in groups": signal((1, 16, 33, 64, 4, 1, (1, 2), 2, 2)),
     "signal of odd groups": signal((1, 6, 21, 9, 3, 1, 0, 1, 3), ("residual",)),
-    "signal of halves": signal((1, 16, 64, 8, 1, 1, 0, 1, 1), (), "float16"),
+    "signal in float16": signal((1, 16, 64, 8, 1, 1, 0, 1, 1), (), "float16"),
     "signal of doubles": signal((1, 3, 9, 5, 3, 1, 1, 1, 1), (), "float64"),
     "volume": volume((1, 5, 6, 7, 9, 8, 3, 2, 2, 2, (1, 0, 2, 0, 1, 1), (1, 2, 1), 1)),
     "volume in groups": volume((2, 16, 4, 5, 6, 32, 2, 2, 2, 1, 0, 1, 2), ("bias",)),
-    "volume of halves": volume((1, 2, 4, 4, 4, 7, 3, 3, 3, 1, 1, 1, 1), (), "float16"),
+    "volume in float16": volume((1, 2, 4, 4, 4, 7, 3, 3, 3, 1, 1, 1, 1), (), "float16"),
     "blocks": blocks((2, 24, 7, 9, 16, 3, 3, 2, 1, 1, 1), ("bias", "relu"), block=8),
     "blocks in groups": blocks((1, 16, 6, 6, 64, 3, 3, 1, (1, 0), 1, 2), ("residual",), block=4),
-    "blocks of halves": blocks((1, 16, 5, 5, 32, 1, 1, 1, 0, 1, 1), (), "float16", 16),
-    "transposed": turned((1, 3, 5, 6, 4, 3, 3, (2, 2), (1, 1), (1, 1))),
-    "transposed by three": turned((1, 2, 6, 8, 5, 2, 4, (3, 2), (4, 1), (2, 1))),
-    "transposed without padding": turned((2, 8, 4, 5, 16, 4, 4, (2, 2), (0, 0), (0, 0))),
-    "transposed and cut": turned((1, 2, 9, 7, 3, 3, 2, (2, 1), (5, 3), (1, 0))),
-    "transposed halves": turned((1, 4, 6, 6, 8, 4, 4, (2, 2), (1, 1), (0, 0)), "float16"),
+    "blocks in float16": blocks((1, 16, 5, 5, 32, 1, 1, 1, 0, 1, 1), (), "float16", 16),
+    "transposed": conv2d_transpose((1, 3, 5, 6, 4, 3, 3, (2, 2), (1, 1), (1, 1))),
+    "transposed by three": conv2d_transpose((1, 2, 6, 8, 5, 2, 4, (3, 2), (4, 1), (2, 1))),
+    "transposed without padding": conv2d_transpose((2, 8, 4, 5, 16, 4, 4, (2, 2), (0, 0), (0, 0))),
+    "transposed and cut": conv2d_transpose((1, 2, 9, 7, 3, 3, 2, (2, 1), (5, 3), (1, 0))),
+    "transposed in float16": conv2d_transpose(
+        (1, 4, 6, 6, 8, 4, 4, (2, 2), (1, 1), (0, 0)), "float16"
+    ),
 }
 
 
@@ -96,7 +98,7 @@ def test_convolutions_step_by_step(which):
 SCANS = {
     "rows": ((5, 67), 1, "float32", False, "cumsum"),
     "columns": ((21, 35), 0, "float32", True, "cumsum"),
-    "long halves": ((3, 3000), 1, "float16", False, "cumsum"),
+    "long float16": ((3, 3000), 1, "float16", False, "cumsum"),
     "the middle": ((2, 513, 3), 1, "int32", True, "cumsum"),
     "one": ((1,), 0, "float32", False, "cumsum"),
     "a long product": ((4000,), 0, "float64", True, "cumprod"),

@@ -1,4 +1,4 @@
-"""Convolutions for GPUs: both layouts, both algorithms, groups, dilation, depthwise, halves."""
+"""Convolutions for GPUs: both layouts, both algorithms, groups, dilation, depthwise, float16."""
 
 import pytest
 from gpu_checks import TARGET, check, configs_of, convolution
@@ -14,16 +14,16 @@ _SHAPES = {
     "first layer": ((1, 3, 13, 11, 20, 5, 5, 2, 2), (), "float32"),
     "groups": ((2, 8, 8, 6, 32, 3, 3, 2, 1, 1, 2), (), "float32"),
     "odd groups": ((1, 6, 7, 6, 10, 3, 3, 1, 1, 1, 2), (), "float32"),
-    "odd halves": ((2, 3, 5, 5, 2, 2, 3, (1, 2), (0, 1, 1, 2), (2, 1)), (), "float16"),
+    "odd float16": ((2, 3, 5, 5, 2, 2, 3, (1, 2), (0, 1, 1, 2), (2, 1)), (), "float16"),
     "many channels": ((1, 260, 4, 4, 8, 2, 2, 1, (1, 0, 0, 0)), ("residual",), "float32"),
-    "halves": ((1, 16, 6, 8, 16, 3, 3, 1, 1), ("bias",), "float16"),
+    "float16": ((1, 16, 6, 8, 16, 3, 3, 1, 1), ("bias",), "float16"),
     "far apart": ((2, 3, 9, 9, 17, 2, 3, (1, 3), (0, 1, 1, 2), (2, 2)), (), "float32"),
 }
 _DEPTHWISE = {
     "3x3": ((2, 8, 13, 11, 3, 3, 1, 1), ("bias", "relu"), "float32"),
     "odd": ((1, 5, 9, 10, 5, 3, 2, (0, 1, 2, 1)), (), "float32"),
     "multiplier": ((1, 3, 9, 10, 3, 3, 1, 2, 2, 2), (), "float32"),
-    "halves": ((1, 8, 9, 10, 3, 3, 1, 1), (), "float16"),
+    "float16": ((1, 8, 9, 10, 3, 3, 1, 1), (), "float16"),
     "7x7": ((1, 4, 9, 8, 7, 7, 1, 3), (), "float32"),
     "11x11": ((1, 4, 13, 12, 11, 11, (1, 2), 5), (), "float32"),
     "large": ((1, 4, 41, 38, 37, 37, 2, 1), (), "float32"),

@@ -1,5 +1,5 @@
-"""Graphs as users write them on a GPU: windows, chains of reductions, and what stands around
-products: few kernels, numpy's numbers."""
+"""Graphs as users write them on a GPU: windows, chains of reductions, and stages around
+contractions: few kernels, numpy's numbers."""
 
 import gpu_graph_cases as cases
 import numpy as np
@@ -21,7 +21,7 @@ def task_of(graph):
 
 
 def exact(graph, given):
-    """What a processor computes of the inputs in float64."""
+    """The float64 result of the inputs, computed on a CPU."""
     inputs, out = graph.make("float64")
     result = np.zeros([int(d) for d in out.shape])
     f = whet.build(te.create_schedule(out.op), [*inputs, out], "llvm")

@@ -30,7 +30,7 @@ def graph(operator, wide=False):
 
 
 def exact(operator, arrays):
-    """What a processor computes of the inputs in float64."""
+    """The float64 result of the inputs, computed on a CPU."""
     tensors, out = graph(operator, wide=True)
     result = np.zeros(tuple(int(d) for d in out.shape), out.dtype)
     given = [x.astype(t.dtype) for x, t in zip(arrays, tensors)]
@@ -48,12 +48,12 @@ def ran(f, arrays, out):
     return held[-1].numpy()
 
 
-def near(got, right, halves):
+def near(got, right, half_precision):
     if "float" not in str(got.dtype):
         np.testing.assert_array_equal(got, right.astype(got.dtype))
         return
     size = max(1.0, float(np.abs(right[np.isfinite(right)]).max(initial=0)))
-    close = 2e-3 if halves else 2e-5
+    close = 2e-3 if half_precision else 2e-5
     np.testing.assert_allclose(got.astype("f8"), right.astype("f8"), 0, close * size)
 
 
@@ -101,7 +101,7 @@ def test_statements_of_plain_loops_run_in_one_thread():
     np.testing.assert_allclose(ran(f, [x], out), np.cumsum(x, 1), 1e-5, 1e-5)
 
 
-def test_halves_are_summed_up_in_float32():
+def test_float16_is_accumulated_in_float32():
     X = te.placeholder((3, 5000), "float16", name="X")
     for out, right in ((topi.sum(X, 1), 5000), (topi.nn.relu(topi.sum(X)), 15000)):
         task = whet.create_task(outputs=[out], target=TARGET)

@@ -18,10 +18,10 @@ from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_winograd import Winograd
 
 _SHAPES = {
-    "tiles hang over": ((2, 16, 7, 9, 24, 3, 3, 1, 1), ("bias", "relu"), "float32"),
+    "tiles beyond the edge": ((2, 16, 7, 9, 24, 3, 3, 1, 1), ("bias", "relu"), "float32"),
     "odd channels": ((1, 17, 5, 6, 19, 3, 3, 1, (0, 1, 2, 1)), ("residual",), "float32"),
     "one pixel": ((1, 16, 1, 1, 16, 3, 3, 1, 1), (), "float32"),
-    "halves": ((1, 16, 6, 8, 16, 3, 3, 1, 1), ("bias",), "float16"),
+    "float16": ((1, 16, 6, 8, 16, 3, 3, 1, 1), ("bias",), "float16"),
 }
 CASES = {
     f"{layout} {which}": packed(convolution(f"conv2d_{layout}", args, epilogue, dtype))
@@ -98,7 +98,7 @@ def test_a_call_does_not_wait_for_the_transform(which):
 
 
 def test_a_default_knows_what_is_packed():
-    """Of two images, transforming the weights would cost more than fewer products save."""
+    """Of two images, transforming the weights would cost more than fewer multiplications save."""
     args = (2, *_DEEP[1:], 1, 1, "float32", ())
     for ahead, algorithm in ((False, "implicit"), (True, "winograd2")):
         space = whet.create_task("conv2d_nchw", args=(*args, ahead), target=TARGET).config_space

@@ -1,4 +1,4 @@
-"""Sums of products in graphs without a name, as products of matrices on a GPU."""
+"""Contractions in graphs without a name, as GEMMs on a GPU."""
 
 import numpy as np
 import pytest
@@ -120,7 +120,7 @@ ODD = {
 
 @pytest.mark.gpu_matrix(2)
 @pytest.mark.parametrize("which", ODD)
-def test_odd_sums_of_products_in_the_emulator(which, gpu_full):
+def test_odd_contractions_in_the_emulator(which, gpu_full):
     inputs, out = ODD[which]()
     rng = np.random.default_rng(1)
     given = [rng.integers(-3, 4, [int(d) for d in t.shape]).astype(t.dtype) for t in inputs]
@@ -165,7 +165,7 @@ def test_terms_that_are_not_of_two_factors(step):
     assert contraction_of(out.op) is None
 
 
-def test_halves_in_a_graph_are_summed_up_in_float32():
+def test_float16_in_a_graph_is_accumulated_in_float32():
     inputs, out = _of(
         (32, 512), (32, 512), (32, 32), lambda A, B, i, j, k: A[i, k] * B[j, k], "float16", 512
     )
@@ -174,7 +174,7 @@ def test_halves_in_a_graph_are_summed_up_in_float32():
     emulated(task, task.config_space.default, given, np.full((32, 32), 2560.0), near=0)
 
 
-def test_a_sum_of_halves_may_begin_behind_the_first():
+def test_a_float16_sum_may_begin_behind_the_first_element():
     A, k = te.placeholder((6, 12), "float16", name="A"), te.reduce_axis((2, 10), name="k")
     out = te.compute((6,), lambda i: te.sum(A[i, k], axis=k), name="S")
     task = whet.create_task(outputs=[out], args=[A, out], target=TARGET)

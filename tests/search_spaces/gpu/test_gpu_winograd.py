@@ -1,4 +1,4 @@
-"""Winograd's algorithm for GPUs: both layouts, tiles that hang over, halves, when it is chosen."""
+"""Winograd's algorithm for GPUs: both layouts, edge tiles, float16, when it is chosen."""
 
 import numpy as np
 import pytest
@@ -9,10 +9,10 @@ from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograds
 
 _SHAPES = {
-    "tiles hang over": ((2, 16, 7, 9, 24, 3, 3, 1, 1), ("bias", "relu"), "float32"),
+    "tiles beyond the edge": ((2, 16, 7, 9, 24, 3, 3, 1, 1), ("bias", "relu"), "float32"),
     "odd channels": ((1, 17, 8, 8, 19, 3, 3, 1, (0, 1, 2, 1)), ("residual",), "float32"),
     "one pixel": ((1, 16, 1, 1, 16, 3, 3, 1, 1), (), "float32"),
-    "halves": ((1, 16, 6, 8, 16, 3, 3, 1, 1), ("bias",), "float16"),
+    "float16": ((1, 16, 6, 8, 16, 3, 3, 1, 1), ("bias",), "float16"),
     "parts of the sum": ((1, 512, 4, 4, 16, 3, 3, 1, 1), (), "float32"),
 }
 CASES = {

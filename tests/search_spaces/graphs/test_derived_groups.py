@@ -1,4 +1,4 @@
-"""What is read off a compute graph: affine accesses, roles, groups, and which rules take them."""
+"""The analysis of a compute graph: affine accesses, roles, groups, and which rules take them."""
 
 import pytest
 from derived_rows import batchnorm_relu, layernorm, logsumexp, moments, product_of_a_part

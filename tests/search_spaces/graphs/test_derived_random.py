@@ -29,7 +29,7 @@ class Program:
 
     Attributes:
         task, args: the task, and the arguments of all its kernels.
-        arrays: of whole numbers, and sometimes of the extremes of a type; outputs poisoned.
+        arrays: of integers, and sometimes of the extremes of a type; outputs poisoned.
     """
 
     def __init__(self, seed):
@@ -52,7 +52,7 @@ class Program:
         return extreme(rng, values) if self.extremes else values
 
     def run(self, schedule, args):
-        """What a schedule's kernel leaves in its outputs, on arrays that begin anywhere."""
+        """The outputs of a schedule's kernel, on arrays that begin anywhere."""
         rng = np.random.default_rng(self.seed)
         kernel = whet.build(schedule, args, target=self.task.target)
         placed = [Placed(rng, a) for a in self.arrays]

@@ -1,4 +1,4 @@
-"""What a comparison says, its table, and its roofline as SVG and as PNG."""
+"""A comparison's report: its lines, its table, and its roofline as SVG and as PNG."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_an_svg_stands_by_itself(found):
     marks = [c for c in root.iter(f"{NS}circle")]
     heights = [float(c.attrib["cy"]) for c in marks]
     assert heights == sorted(heights) and len({c.attrib["cx"] for c in marks}) == 1
-    assert [c.attrib["class"] for c in marks] == ["told best", *["told"] * 3, "told best"]
+    assert [c.attrib["class"] for c in marks] == ["marker best", *["marker"] * 3, "marker best"]
     notes = [t for t in root.iter(f"{NS}text") if t.attrib.get("class", "").startswith("note")]
     for side in (notes[:4], notes[4:]):  # those of the limits, those of the contestants
         places = sorted(float(t.attrib["y"]) for t in side)

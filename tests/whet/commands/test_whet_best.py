@@ -89,7 +89,7 @@ def test_build_and_apply_best_take_the_best_that_can_be_read(log):
 
 
 class Origin:
-    """What pip knows of an installed package."""
+    """Pip's answer on an installed package."""
 
     def __init__(self, text):
         self.text = text

@@ -22,7 +22,7 @@ SMALLER = {
     },
     "fast_matmul": {"N = 1024": "N = 64", "TRIALS = 40": "TRIALS = 4"},
 }
-"""What is replaced, so that a lesson is quick."""
+"""Replacements that make a lesson quick."""
 
 SAID = {
     "vector_add": ("for i_outer in range(", "--- after ", "vector_add__raw", " ns, and between "),
@@ -31,7 +31,7 @@ SAID = {
     "tuning_without_a_template": ("layer", "tile", "4 trials", "2 trials", "speed-up", " us"),
     "fast_matmul": ("naive: ", "register tile: ", "prepacked: ", "parallel: ", "x naive"),
 }
-"""What a lesson prints, among other things."""
+"""Lines that a lesson prints, among others."""
 
 
 def test_every_lesson_has_its_place():

@@ -1,4 +1,4 @@
-"""What the pages say is so: README's examples run, its commands parse, links lead on."""
+"""The pages are true: README's examples run, its commands parse, links lead on."""
 
 from __future__ import annotations
 

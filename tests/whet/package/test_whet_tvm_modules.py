@@ -16,7 +16,7 @@ from whet import te
 
 
 def fresh(code: str) -> list[str]:
-    """What code prints in a process of its own."""
+    """The output of code in a process of its own."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

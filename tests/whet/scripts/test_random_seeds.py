@@ -61,7 +61,7 @@ def run(tmp_path):
 
 
 def drawn(tmp_path):
-    """What the tests of the last run drew, each its own."""
+    """The draws of the last run's tests, each its own."""
     lines = (tmp_path / "drawn").read_text().splitlines()
     (tmp_path / "drawn").unlink()
     return [sorted(x for x in lines if x.startswith(kind)) for kind in ("seeds", "values")]

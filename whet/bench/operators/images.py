@@ -98,7 +98,7 @@ def _sources(mode: str, have: int, want: int) -> list[Fraction]:
 
 
 def _nearest(p: Fraction) -> int:
-    """The nearest whole number; of two the lower one."""
+    """The nearest integer; of two the lower one."""
     return math.ceil(p - Fraction(1, 2))
 
 

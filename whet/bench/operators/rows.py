@@ -1,4 +1,4 @@
-"""Operators that memory bounds: rows, elements, reductions and moves."""
+"""Memory-bound operators: rows, elements, reductions and moves."""
 
 from __future__ import annotations
 

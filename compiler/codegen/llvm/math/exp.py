@@ -1,6 +1,6 @@
 """exp, exp2, exp10, sigmoid, tanh and erf of float32 lanes.
 
-``b**x = 2**n * b**r``, where n is the whole number nearest to ``x * log2(b)`` and r what is left. n
+``b**x = 2**n * b**r``, where n is the integer nearest to ``x * log2(b)`` and r what is left. n
 is found by adding a number so large that the sum has no fraction; its bits then hold n, and shifted
 they are the power of two. The coefficients are those that ``scripts/fit_polynomials`` prints.
 """

@@ -66,7 +66,7 @@ def power(x: Value, y: Value) -> Value:
     size = abs(x)
     log = _log2(size.cast("fpext", "float64"))
     out = _exp2(y.cast("fpext", "float64") * log)
-    # a negative x: the sign of an odd y, NaN for one that is no whole number
+    # a negative x: the sign of an odd y, NaN for one that is no integer
     half = y * 0.5
     whole = y.intrinsic("trunc").test("oeq", y)
     odd = whole & half.intrinsic("trunc").test("one", half)

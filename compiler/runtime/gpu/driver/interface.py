@@ -1,7 +1,7 @@
 """The driver interface: what the runtime asks of whatever runs kernels, and which one a device has.
 
 Two things implement it: pycuda on NVIDIA's driver (`pycuda_driver.py`), and the emulator
-(`whet/compiler/emulator/driver.py`). Addresses are whole numbers in the device's address space.
+(`whet/compiler/emulator/driver.py`). Addresses are integers in the device's address space.
 Every method may be called by any thread; no context needs to be current before, and whatever was
 current before is current afterwards.
 """

@@ -58,9 +58,9 @@ def handle_of(stream: Any) -> int | None:
     Returns:
         The number, 1 for the default stream; None where it is no stream.
     """
-    told = getattr(stream, "__cuda_stream__", None)
-    if told is not None:
-        _, stream = told() if callable(told) else told
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        _, stream = protocol() if callable(protocol) else protocol
     for name in ("cuda_stream", "ptr", "handle"):
         stream = getattr(stream, name, stream)
     if isinstance(stream, bool) or not hasattr(stream, "__index__"):

@@ -69,7 +69,7 @@ def convolution(shape: ConvShape, epilogue: tuple, packed: bool) -> tuple[Schedu
         epilogue: what is done to each element before it is stored.
         packed: pack the weights ahead of the kernel's calls.
     """
-    summed_dtype(shape.asked, shape.dtype)
+    summed_dtype(shape.request, shape.dtype)
     cfg = get_config()
     target = Target.current() or Target("llvm")
     cfg.add_flop(shape.flop)

@@ -43,7 +43,7 @@ def depthwise(layout: str) -> Callable[[Callable[..., Sums]], Template]:
         def run(**given: Any) -> Any:
             args = depthwise_arguments(sums_of.__name__, layout, [*given.values()])
             shape, multiplier, data, weight, epilogue, packed = args
-            summed_dtype(shape.asked, shape.dtype)
+            summed_dtype(shape.request, shape.dtype)
             cfg = get_config()
             cfg.add_flop(shape.flop)
             own = taps(shape, weight)
@@ -80,13 +80,13 @@ def depthwise_arguments(
     """
     batch, channels, h, w, kh, kw, strides, padding, dilation, multiplier, dtype, *last = args
     image, window = (h, w), (kh, kw)
-    asked = (
+    request = (
         f"{name}(N={batch}, C={channels}, image={image}, window={window}, strides={strides}, "
         f"padding={padding}, dilation={dilation}, multiplier={multiplier})"
     )
     shape = ConvShape.of(
         name, layout, batch, channels, image, channels * multiplier, window,
-        strides, padding, dilation, max(channels, 1), dtype, asked,
+        strides, padding, dilation, max(channels, 1), dtype, request,
     )  # fmt: skip
     sizes = (*shape.window, channels, multiplier)
     if not shape.channels_last:

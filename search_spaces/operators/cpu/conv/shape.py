@@ -18,7 +18,7 @@ class ConvShape:
     """A convolution's sizes; :meth:`of` makes and checks one.
 
     Attributes:
-        asked: the call, for errors.
+        request: the call, for errors.
         layout: of data and result: ``"NCHW"``, ``"NHWC"``, ``"NCHWc"``, ``"NCW"``, ``"NCDHW"``.
         batch, ci, co: images, input channels, output channels.
         image: the data's spatial sizes, outermost first: ``h, w = shape.image``.
@@ -29,7 +29,7 @@ class ConvShape:
         dtype: of data, weights and sums.
     """
 
-    asked: str
+    request: str
     layout: str
     batch: int
     ci: int
@@ -57,7 +57,7 @@ class ConvShape:
         dilation: Any = 1,
         groups: int = 1,
         dtype: str = "float32",
-        asked: str = "",
+        request: str = "",
     ) -> ConvShape:
         """The shape of a convolution as a template's arguments give it.
 
@@ -65,7 +65,7 @@ class ConvShape:
             operator: the template's name, for errors.
             strides, dilation: an int, or one a spatial dimension.
             padding: an int, one a spatial dimension, or two: those in front, then those behind.
-            asked: the call, for errors, where the user gave other arguments than these.
+            request: the call, for errors, where the user gave other arguments than these.
 
         The template's canonical form has checked the arguments one by one.
 
@@ -74,26 +74,26 @@ class ConvShape:
                 image; strides, dilation or padding that cannot be.
         """
         rank = len(image)
-        asked = asked or (
+        request = request or (
             f"{operator}(N={batch}, CI={ci}, image={image}, CO={co}, window={window}, "
             f"strides={strides}, padding={padding}, dilation={dilation}, groups={groups})"
         )
-        steps = each(asked, "strides", strides, rank, 1)
-        spread = each(asked, "dilation", dilation, rank, 1)
-        before, after = sides(asked, padding, rank)
+        steps = each(request, "strides", strides, rank, 1)
+        spread = each(request, "dilation", dilation, rank, 1)
+        before, after = sides(request, padding, rank)
         if ci % groups or co % groups:
             raise ArgumentError(
-                asked,
+                request,
                 f"{groups} groups do not divide {ci} input and {co} output channels",
                 "both numbers of channels must be multiples of groups",
             )
         shape = ConvShape(
-            asked, layout, batch, ci, tuple(image), co, tuple(window), steps, before, after,
+            request, layout, batch, ci, tuple(image), co, tuple(window), steps, before, after,
             spread, groups, dtype,
         )  # fmt: skip
         if any(r > p for r, p in zip(shape.reach, shape.padded)):
             raise ArgumentError(
-                asked,
+                request,
                 f"the {_times(shape.reach)} window is larger than the padded image, "
                 f"{_times(shape.padded)}",
                 "pad the image, or take a smaller window or dilation",
@@ -214,7 +214,7 @@ def checked_blocks(shape: ConvShape, block: int) -> None:
     """
     if shape.ci_group % block or shape.co_group % block:
         raise ArgumentError(
-            shape.asked,
+            shape.request,
             f"blocks of {block} channels do not divide the {shape.ci_group} input and "
             f"{shape.co_group} output channels of a group",
             "give block a common divisor, or use conv2d_nhwc",

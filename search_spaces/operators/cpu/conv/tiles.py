@@ -29,7 +29,7 @@ def channel_tiles(
     """Tiles of broadcast rows by vectors of channels, the best guess first.
 
     A step of a tile of m rows and v vectors loads m numbers and v vectors for m * v operations, and
-    no step is quicker than the chain of one accumulator. Rows that hang over the edge are work,
+    no step is quicker than the chain of one accumulator. Rows beyond the edge are work,
     too; of the last vectors, only those that hold channels are.
 
     Args:

@@ -69,23 +69,25 @@ class Phases:
         Raises:
             ArgumentError: padding that leaves no result, output padding as large as the strides.
         """
-        asked = (
+        request = (
             f"conv2d_transpose_nchw(N={N}, CI={CI}, image={(H, W)}, CO={CO}, window={(KH, KW)}, "
             f"strides={strides}, padding={padding}, output_padding={output_padding})"
         )
-        s = each(asked, "strides", strides, 2, 1)
-        p = each(asked, "padding", padding, 2, 0)
-        more = each(asked, "output_padding", output_padding, 2, 0)
+        s = each(request, "strides", strides, 2, 1)
+        p = each(request, "padding", padding, 2, 0)
+        more = each(request, "output_padding", output_padding, 2, 0)
         for stride, extra in zip(s, more):
             if extra >= stride:
                 raise ArgumentError(
-                    asked, f"output padding {extra} is not below the stride {stride}", "lower it"
+                    request, f"output padding {extra} is not below the stride {stride}", "lower it"
                 )
         sizes = tuple(
             (n - 1) * t - 2 * c + k + e for n, t, c, k, e in zip((H, W), s, p, (KH, KW), more)
         )
         if min(sizes) < 1:
-            raise ArgumentError(asked, f"the result would be {sizes[0]}x{sizes[1]}", "pad by less")
+            raise ArgumentError(
+                request, f"the result would be {sizes[0]}x{sizes[1]}", "pad by less"
+            )
         window = tuple(-(-k // t) for k, t in zip((KH, KW), s))
         first = tuple(c // t for c, t in zip(p, s))
         rows = tuple((n - 1 + c) // t - f + 1 for n, c, t, f in zip(sizes, p, s, first))
@@ -95,7 +97,7 @@ class Phases:
         image = tuple(min(n, r + f) - b for n, r, f, b in zip((H, W), rows, first, begin))
         shape = ConvShape.of(
             "conv2d_transpose_nchw", "NCHW", N, CI, image, s[0] * s[1] * CO, window, 1,
-            (*before, *after), 1, 1, dtype, asked,
+            (*before, *after), 1, 1, dtype, request,
         )  # fmt: skip
         return Phases(shape, (H, W), CO, (KH, KW), s, p, sizes, first, begin)
 

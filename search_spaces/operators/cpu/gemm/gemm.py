@@ -145,7 +145,7 @@ def stages_of(g: Gemm, plan: Plan) -> GemmStages:
 
 
 def _within(place: Any, extent: int, tile: int) -> Any:
-    """A place of a tile that may hang over the end: the last one, once more."""
+    """An index of a tile that may reach beyond the end, clamped to the last one."""
     return place if extent % tile == 0 else te.min(place, extent - 1)
 
 

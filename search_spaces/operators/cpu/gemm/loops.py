@@ -103,7 +103,7 @@ def _packed(stage: Stage, transposed: bool, square: int, whole: bool) -> IterVar
 
 
 def _square(width: int, K: int, extent: int, target: Target, dtype: str) -> int:
-    """The side of the squares that are transposed in registers; 0 where an edge would hang over."""
+    """The side of the squares that are transposed in registers; 0 where they do not divide."""
     most = target.vector_bytes // dt.itemsize(dtype)
     for side in (16, 8, 4):
         if side <= most and width % side == 0 and K % side == 0 and extent % width == 0:

@@ -3,7 +3,7 @@
 for blocks of the data axes:                # "blocks_<axis>" of them, in the order "outer"
     for ko:                                 # "blocks_<k>" of the longest reduction axis
         for register tiles of the block:    # in the order "inner"
-            for the reduction axes:         # in the order "reduce", "unroll" steps written out
+            for the reduction axes:         # in the order "reduce", unrolled by "unroll"
                 for the tile's rows, unrolled:
                     for its lanes, vectorised:  # "tile": which axis has the lanes, and sizes
 """
@@ -77,7 +77,7 @@ class Plan:
         outer: data axes in the order of the loops over blocks; inner: over the tiles of a block.
         reduce: reduction axes in the order of their loops, numbered behind the data axes.
         long: the reduction axis that is cut into blocks, -1 for none; steps: of one block.
-        unroll: how many steps of each reduction axis are written out, as ``(axis, steps)``.
+        unroll: the unroll factor of each reduction axis, as ``(axis, steps)``.
         packs: for each operand ``"none"``, ``"block"`` or ``"whole"``.
         parallel: whether the loops over blocks run on the threads of the target.
     """
@@ -356,7 +356,7 @@ def _reduce_orders(spec: TiledSpec) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=256)
 def _unrolls(spec: TiledSpec) -> tuple[int, ...]:
-    """How many steps of the reduction may be written out."""
+    """The unroll factors of the reduction, all axes multiplied."""
     found = {1, 2, 4, 8}
     for order in _reduce_orders(spec):
         steps = 1

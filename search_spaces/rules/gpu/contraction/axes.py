@@ -17,7 +17,7 @@ from typing import Any
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir.expr import Add, FloorDiv, IntImm, PrimExpr, ProducerLoad, Reduce, Var
 from whet.compiler.tir.visit.rewrite import Rewriter, nodes, variables
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.graph.stages import int_extent
 from whet.search_spaces.rules.cpu.tiling.spec import constant_extents
 from whet.search_spaces.rules.gpu.contraction.terms import Term, Terms, terms_of

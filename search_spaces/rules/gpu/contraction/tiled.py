@@ -15,7 +15,7 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import TILED, Group
 from whet.search_spaces.knobs.prefixed import Prefixed
@@ -139,7 +139,7 @@ def _prepacked(group: Group, words: PackedInt8, inlined: Sequence[Operation]) ->
 
 
 def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
-    """Tiles that do not hang over into the next group of an axis that is two."""
+    """Tiles that do not reach into the next group of an axis that is two."""
     rows, columns = c.counts
     by_rows, by_columns = (any(x in c.divided for x in axes) for axes in (c.rows, c.columns))
     return [

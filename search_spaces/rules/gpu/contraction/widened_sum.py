@@ -11,7 +11,7 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.tir.expr import Add, BinaryOp, IntImm, Mul, PrimExpr, Reduce
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
-from whet.compiler.topi.halves import summed_in
+from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.graph.stages import Group
 
 _product = te.comm_reducer(ops.multiply, lambda t: ops.const(1, t), name="prod")

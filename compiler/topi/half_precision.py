@@ -1,4 +1,4 @@
-"""Halves are what numbers are stored in: operators compute sums of them in float32."""
+"""Half precision: float16 and bfloat16 store elements, operators accumulate in float32."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
 from whet.compiler.topi.elementwise import cast, each_element
 
-_HALVES = ("float16", "bfloat16")
+_HALF_PRECISION = ("float16", "bfloat16")
 
 
 def summed_in(dtype: str) -> str:
-    """The type that sums of a type are kept in: float32 for halves.
+    """The accumulation dtype of a dtype: float32 for float16 and bfloat16.
 
     float16 holds 11 bits: a sum of ones would stop growing at 2048, and end at 65504.
     """
     dtype = dt.check(dtype)
-    return "float32" if dtype in _HALVES else dtype
+    return "float32" if dtype in _HALF_PRECISION else dtype
 
 
 def widened(t: Tensor) -> Tensor:
-    """A tensor of halves in float32; any other one as it is."""
+    """A tensor of half precision cast to float32; any other one as it is."""
     dtype = summed_in(t.dtype)
     return t if t.dtype == dtype else cast(t, dtype)
 
@@ -35,7 +35,7 @@ def sum_of_products(dtype: str, left: Any, right: Any, axis: Any) -> Any:
 
 
 def stored(t: Tensor, dtype: str) -> Tensor:
-    """A result in the type that it is stored in, by its own name: it is the operator's output."""
+    """A result cast to the dtype that it is stored in; it keeps its name: an operator's output."""
     dtype = dt.check(dtype)
     if t.dtype == dtype:
         return t

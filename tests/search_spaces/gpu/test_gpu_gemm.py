@@ -1,8 +1,8 @@
-"""Matrix products for GPUs: odd sizes, transposes, epilogues, halves, parts of the sum."""
+"""GEMMs for GPUs: odd sizes, transposes, epilogues, float16, split-K."""
 
 import numpy as np
 import pytest
-from gpu_checks import TARGET, Case, check, configs_of, product
+from gpu_checks import TARGET, Case, check, configs_of, gemm
 
 import whet
 from whet.compiler.errors import ArgumentError
@@ -12,24 +12,24 @@ from whet.search_spaces.rules.gpu.hardware.device import balance
 from whet.search_spaces.rules.gpu.hardware.threads import Block
 
 CASES = {
-    "odd": product("matmul", (67, 45, 83)),
-    "vectors": product("matmul", (130, 72, 132)),
-    "size 1": product("matmul", (1, 1, 1)),
-    "a row": product("matmul", (1, 70, 36)),
-    "a column": product("matmul", (35, 40, 1)),
-    "a turned column": product("matmul", (35, 130, 1, False, True), ("bias",)),
+    "odd": gemm("matmul", (67, 45, 83)),
+    "vectors": gemm("matmul", (130, 72, 132)),
+    "size 1": gemm("matmul", (1, 1, 1)),
+    "a row": gemm("matmul", (1, 70, 36)),
+    "a column": gemm("matmul", (35, 40, 1)),
+    "a transposed column": gemm("matmul", (35, 130, 1, False, True), ("bias",)),
     "matvec": Case("matvec", (37, 133, "float32", ()), lambda a, x: a @ x),
-    "matvec of halves": Case("matvec", (24, 256, "float16", ()), lambda a, x: a @ x),
-    "both turned": product("matmul", (40, 33, 65, True, True)),
-    "left turned": product("matmul", (64, 48, 40, True), ("residual",)),
-    "epilogue": product("dense", (33, 64, 40), ("bias", "gelu")),
-    "doubles": product("dense", (20, 24, 30), (), "float64"),
-    "halves": product("matmul", (48, 40, 64), ("bias",), "float16"),
-    "odd halves": product("dense", (17, 19, 23), (), "float16"),
-    "batch": product("batch_matmul", (3, 20, 40, 35)),
-    "batch of halves": product("batch_matmul", (2, 24, 16, 40, False, True), (), "float16"),
-    "long": product("dense", (9, 1100, 20), ("relu",)),
-    "no terms": product("matmul", (3, 0, 4), ("bias",)),
+    "matvec in float16": Case("matvec", (24, 256, "float16", ()), lambda a, x: a @ x),
+    "both transposed": gemm("matmul", (40, 33, 65, True, True)),
+    "left transposed": gemm("matmul", (64, 48, 40, True), ("residual",)),
+    "epilogue": gemm("dense", (33, 64, 40), ("bias", "gelu")),
+    "float64": gemm("dense", (20, 24, 30), (), "float64"),
+    "float16": gemm("matmul", (48, 40, 64), ("bias",), "float16"),
+    "odd float16": gemm("dense", (17, 19, 23), (), "float16"),
+    "batch": gemm("batch_matmul", (3, 20, 40, 35)),
+    "batch in float16": gemm("batch_matmul", (2, 24, 16, 40, False, True), (), "float16"),
+    "long": gemm("dense", (9, 1100, 20), ("relu",)),
+    "no terms": gemm("matmul", (3, 0, 4), ("bias",)),
 }
 
 
@@ -48,7 +48,7 @@ def test_step_by_step(which):
 
 
 @pytest.mark.parametrize("double", (False, True))
-def test_parts_of_a_sum_are_added_by_a_second_kernel(double, gpu_full):
+def test_a_second_kernel_adds_inter_block_split_k(double, gpu_full):
     case = CASES["long"]
     (config, *_) = configs_of(case, 8, {"split_k": 2, "double_buffer": double})
     check(case, config, full=gpu_full)
@@ -56,17 +56,17 @@ def test_parts_of_a_sum_are_added_by_a_second_kernel(double, gpu_full):
 
 @pytest.mark.gpu_matrix(2)
 @pytest.mark.parametrize(
-    "which", ("odd", "epilogue", "halves", "batch", "left turned", "both turned")
+    "which", ("odd", "epilogue", "float16", "batch", "left transposed", "both transposed")
 )
 @pytest.mark.parametrize("slices", (2, 4))
-def test_slices_of_a_block_take_steps_of_their_own(which, slices, gpu_full):
+def test_intra_block_split_k(which, slices, gpu_full):
     case = CASES[which]
     config, other, *_ = configs_of(case, 2, {"slices": slices})
     check(case, config, full=gpu_full)
     check(case, other, "cpu")
 
 
-def test_slices_share_bytes_with_the_factors_that_they_are_made_of():
+def test_intra_block_split_k_reuses_the_operands_shared_memory():
     task = whet.create_task("matmul", args=(512, 2048, 784), target=TARGET)
     config = {"tile": (64, 64, 8, 8), "step": 16, "slices": 4, "split_k": 1, "double_buffer": True}
     with task.target:
@@ -89,8 +89,8 @@ def lanes_of_a_warp(block, warp=0):
     return x + block.x * (yz // block.y), yz % block.y
 
 
-def test_lanes_side_by_side_read_the_same_of_each_factor():
-    """Then a register of two lanes passes through shared memory at once."""
+def test_neighbouring_lanes_read_the_same_of_each_operand():
+    """Then one wavefront of shared memory serves a register of two lanes."""
     for tile in TILES:
         block = Plan(*tile, step=8, split_k=1, double_buffer=True).block
         assert block.threads == tile[0] // tile[2] * (tile[1] // tile[3])
@@ -101,29 +101,29 @@ def test_lanes_side_by_side_read_the_same_of_each_factor():
     assert Plan(64, 64, 8, 8, 16, 1, True, slices=4).block == Block(2, 8, 16)
 
 
-def test_products_with_one_rule_have_one_default():
+def test_gemms_with_one_rule_have_one_default():
     sizes = GemmShape(1, 4096, 4096, 4096)
     target = whet.create_task("matmul", args=(8, 8, 8), target=TARGET).target
     assert cheapest(sizes, target, TILES, sizes.parts)[1:] == ((128, 128, 8, 8), 1, 1)
     small = GemmShape(1, 512, 16 * 49, 2048)
-    _, tile, parts, slices = cheapest(small, target, TILES, small.parts)
-    blocks = parts * -(-512 // tile[0]) * -(-16 * 49 // tile[1])
+    _, tile, split_k, slices = cheapest(small, target, TILES, small.parts)
+    blocks = split_k * -(-512 // tile[0]) * -(-16 * 49 // tile[1])
     warps = tile[0] // tile[2] * (tile[1] // tile[3]) * slices / 32
     assert blocks * warps >= 132 * 6, "as many warps as hide latencies"
 
 
-def test_few_tiles_are_cut_into_slices_and_have_a_multiprocessor_each():
+def test_few_tiles_split_k_within_blocks_and_have_a_multiprocessor_each():
     target = whet.create_task("matmul", args=(8, 8, 8), target=TARGET).target
-    product = GemmShape(1, 256, 16 * 14 * 14, 1024)
-    _, tile, parts, slices = cheapest(product, target, TILES, product.parts)
-    assert parts == 1 and slices > 1
-    plan = Plan(*tile, step=16, split_k=1, double_buffer=True, slices=slices).of(product, target)
+    shape = GemmShape(1, 256, 16 * 14 * 14, 1024)
+    _, tile, split_k, slices = cheapest(shape, target, TILES, shape.parts)
+    assert split_k == 1 and slices > 1
+    plan = Plan(*tile, step=16, split_k=1, double_buffer=True, slices=slices).of(shape, target)
     assert plan.most == plan.resident == 1
-    assert cheapest(GemmShape(1, 8, 8, 4), target, TILES[-1:], [1])[3] == 1, "too few steps"
+    assert cheapest(GemmShape(1, 8, 8, 4), target, TILES[-1:], [1])[3] == 1, "too few K iterations"
 
 
-def test_no_product_at_all():
-    empty = product("matmul", (0, 3, 4))
+def test_no_elements():
+    empty = gemm("matmul", (0, 3, 4))
     check(empty, configs_of(empty, 0)[0])
 
 
@@ -138,7 +138,7 @@ def test_the_target_says_which_schedule():
     assert on_gpu.flop == on_cpu.flop == 2 * 64**3
 
 
-def test_what_only_the_other_kind_can():
+def test_arguments_of_one_kind_of_target():
     half = (8, 8, 8, False, False, "float16")
     assert whet.create_task("matmul", args=half, target=TARGET).config_space
     with pytest.raises(ArgumentError, match="'float16' is not one of float32, float64"):
@@ -148,7 +148,7 @@ def test_what_only_the_other_kind_can():
         _ = whet.create_task("dense", args=packed, target=TARGET).config_space
 
 
-def test_what_is_stored_in_halves_is_summed_up_in_float32():
+def test_float16_is_accumulated_in_float32():
     args = (8, 4000, 8, False, False, "float16")
     s, _ = whet.create_task("matmul", args=args, target=TARGET).instantiate()
     kinds = {stage.op.output_dtype(0) for stage in s.stages if stage.op.name == "tile"}
@@ -172,9 +172,9 @@ ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100",
 @pytest.mark.parametrize("n", [1024, 2048, 4096, 8192, 4000])
 def test_the_default_keeps_all_sub_partitions_at_work(arch, n):
     """Blocks of seven warps, two at a time, would leave two of sixteen places empty."""
-    target, product = Target(f"cuda -arch={arch}"), GemmShape(1, n, n, n)
-    _, tile, split, slices = cheapest(product, target, TILES, product.parts)
-    plan = Plan(*tile, 8, split, True, slices=slices).of(product, target)
+    target, shape = Target(f"cuda -arch={arch}"), GemmShape(1, n, n, n)
+    _, tile, split, slices = cheapest(shape, target, TILES, shape.parts)
+    plan = Plan(*tile, 8, split, True, slices=slices).of(shape, target)
     warps = plan.block.threads / 32
     assert warps == int(warps) and balance(plan.resident * int(warps)) == 1
 
@@ -186,9 +186,9 @@ def test_lanes_of_a_multiprocessor_that_have_a_warp():
 
 def test_half_the_lanes_take_twice_as_long():
     """A100 has half of the H100's lanes for float32, and needs fewer warps to keep them busy."""
-    product = GemmShape(1, 4096, 4096, 4096)
+    shape = GemmShape(1, 4096, 4096, 4096)
     cycles = {
-        arch: cheapest(product, Target(f"cuda -arch={arch} -multi_processor_count=128"), TILES, [1])
+        arch: cheapest(shape, Target(f"cuda -arch={arch} -multi_processor_count=128"), TILES, [1])
         for arch in ("sm_80", "sm_90")
     }
     assert 1.5 < cycles["sm_80"][0] / cycles["sm_90"][0] < 2

@@ -1,4 +1,4 @@
-"""Sums of halves: kept in float32 and rounded once, with every schedule."""
+"""Sums of half precision: accumulated in float32, rounded once, with every schedule."""
 
 import ml_dtypes
 import numpy as np
@@ -105,7 +105,7 @@ def test_operators_that_sum(name):
     check(made, reference, *shapes)
 
 
-def test_layer_norm_of_halves():
+def test_layer_norm_of_half_precision():
     a = np.random.default_rng().random((3, 4001)).astype("float16")
     A = te.placeholder(a.shape, "float16", name="A")
     out = topi.nn.layer_norm(A, None, None, [1])

@@ -1,4 +1,4 @@
-"""Products in which a dimension has extent 0: a sum of nothing is 0."""
+"""GEMMs with a dimension of extent 0: an empty sum is 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of bytes in graphs: four steps by one instruction, exactly numpy's numbers."""
+"""Int8 contractions in graphs: dp4a for four K iterations, exactly numpy's numbers."""
 
 import numpy as np
 import pytest
@@ -12,17 +12,17 @@ from whet.search_spaces.rules.gpu.contraction.axes import contraction_of
 from whet.search_spaces.rules.gpu.contraction.packed_int8 import as_packed_int8
 
 
-def _product(n, m, k, kinds=("int8", "int8"), turned=False, total="int32"):
+def _gemm(n, m, k, kinds=("int8", "int8"), transposed=False, total="int32"):
     A = te.placeholder((n, k), kinds[0], name="A")
-    B = te.placeholder((k, m) if turned else (m, k), kinds[1], name="B")
+    B = te.placeholder((k, m) if transposed else (m, k), kinds[1], name="B")
     r = te.reduce_axis((0, k), name="r")
 
     def element(i, j):
-        right = B[r, j] if turned else B[j, r]
+        right = B[r, j] if transposed else B[j, r]
         return te.sum(A[i, r].astype(total) * right.astype(total), axis=r)
 
     def exact(a, b):
-        return a @ (b if turned else b.T)
+        return a @ (b if transposed else b.T)
 
     return [A, B], te.compute((n, m), element, name="C"), exact
 
@@ -60,20 +60,20 @@ def _image(last):
 
 
 CASES = {
-    "rows": lambda: _product(17, 24, 40),
-    "turned": lambda: _product(17, 24, 40, turned=True),
-    "odd": lambda: _product(19, 21, 37, turned=True),
-    "three steps": lambda: _product(16, 16, 3),
-    "unsigned": lambda: _product(16, 20, 36, ("uint8", "uint8")),
-    "unsigned sums": lambda: _product(16, 20, 36, ("uint8", "uint8"), total="uint32"),
+    "rows": lambda: _gemm(17, 24, 40),
+    "transposed": lambda: _gemm(17, 24, 40, transposed=True),
+    "odd": lambda: _gemm(19, 21, 37, transposed=True),
+    "three steps": lambda: _gemm(16, 16, 3),
+    "unsigned": lambda: _gemm(16, 20, 36, ("uint8", "uint8")),
+    "unsigned sums": lambda: _gemm(16, 20, 36, ("uint8", "uint8"), total="uint32"),
     "channels last": lambda: _image(True),
     "channels first": lambda: _image(False),
 }
-# factors whose bytes do not lie side by side, or not to the end: of either, and of the left one;
-# and those whose words do, whose bytes change places in registers
-PUT_TOGETHER = ("odd", "three steps", "channels first")
-TURNED = ("turned",)
-READ_APART = ("odd", "three steps", "channels first")
+# operands that are packed byte by byte: K is not contiguous, or no multiple of four; those that
+# are transposed in registers; those whose left operand is not loaded as int8x4
+PACKED = ("odd", "three steps", "channels first")
+TRANSPOSED = ("transposed",)
+LOADED_BY_BYTES = ("odd", "three steps", "channels first")
 
 
 def _task(which):
@@ -98,18 +98,18 @@ def test_in_the_emulator(which, gpu_full):
 
 
 @pytest.mark.parametrize("which", CASES)
-def test_four_steps_by_one_instruction(which):
+def test_one_instruction_for_four_k_iterations(which):
     task, _, _ = _task(which)
     text = whet.build(*task.instantiate(), task.target).get_source("cuda")
     sums = [x for x in text.splitlines() if "whet_dp4a(" in x]
     assert sums and all("tile[" in x.partition("=")[2] for x in sums)
-    assert ("whet_pack(" in text) == (which in PUT_TOGETHER)
-    assert ("whet_transpose4x4<" in text) == (which in TURNED)
+    assert ("whet_pack(" in text) == (which in PACKED)
+    assert ("whet_transpose4x4<" in text) == (which in TRANSPOSED)
     loads = "int>(A, " in text or "int>(X, " in text
-    assert loads == (which not in READ_APART)
+    assert loads == (which not in LOADED_BY_BYTES)
 
 
-def test_an_axis_that_neither_factor_has_is_not_put_into_words():
+def test_an_axis_that_neither_operand_has_is_not_packed():
     """Behind its end nothing would be 0: five steps would count as eight."""
     A, B = te.placeholder((3, 16), "int8", name="A"), te.placeholder((3, 16), "int8", name="B")
     m, again = te.reduce_axis((0, 3), name="m"), te.reduce_axis((0, 5), name="again")
@@ -117,20 +117,20 @@ def test_an_axis_that_neither_factor_has_is_not_put_into_words():
     def element(i, j):
         return te.sum(A[m, i].astype("int32") * B[m, j].astype("int32"), axis=[m, again])
 
-    found = as_packed_int8(contraction_of(te.compute((16, 16), element, name="C").op)).contraction
-    assert [x.extent for x in found.steps] == [1, 5]
+    packed = as_packed_int8(contraction_of(te.compute((16, 16), element, name="C").op)).contraction
+    assert [x.extent for x in packed.steps] == [1, 5]
 
 
 def test_its_operations_are_those_of_the_graph():
     task, _, _ = _task("rows")
-    assert task.flop == 2 * 17 * 24 * 40  # whatever hangs over in tiles, four at a time or not
+    assert task.flop == 2 * 17 * 24 * 40  # padding of tiles and of packed int8x4 does not count
 
 
 @pytest.mark.gpu_matrix(1)
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.skipif(not nvrtc.available(), reason="NVRTC's wheel is not installed")
-def test_no_spills(turned):
-    inputs, out, _ = _product(512, 1024, 1024, turned=turned)
+def test_no_spills(transposed):
+    inputs, out, _ = _gemm(512, 1024, 1024, transposed=transposed)
     task = whet.create_task(outputs=[out], args=[*inputs, out], target=TARGET)
     text = whet.build(*task.instantiate(), task.target).get_source("cuda")
     (used,) = nvrtc.compile_cubin(text, "sm_90").resources.values()
@@ -140,13 +140,13 @@ def test_no_spills(turned):
 @pytest.mark.parametrize(
     "graph",
     [
-        lambda: _product(16, 16, 8, ("int8", "uint8")),
-        lambda: _product(16, 16, 8, total="int16"),
-        lambda: _product(16, 16, 2),
-        lambda: _product(16, 16, 8, ("int16", "int16")),
+        lambda: _gemm(16, 16, 8, ("int8", "uint8")),
+        lambda: _gemm(16, 16, 8, total="int16"),
+        lambda: _gemm(16, 16, 2),
+        lambda: _gemm(16, 16, 8, ("int16", "int16")),
     ],
 )
-def test_other_products_are_none_of_words(graph):
+def test_other_contractions_are_not_packed(graph):
     inputs, out, _ = graph()
     assert as_packed_int8(contraction_of(out.op)) is None
     task = whet.create_task(outputs=[out], args=[*inputs, out], target=TARGET)

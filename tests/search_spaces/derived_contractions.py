@@ -1,4 +1,4 @@
-"""Graphs of products of matrices and the like, with numpy's answers."""
+"""Graphs of GEMMs and other contractions, with numpy's answers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def matmul(
     B = te.placeholder((m, k) if "B" in turn else (k, m), dtype, name="B")
     r = te.reduce_axis((0, k), name="k")
 
-    def product(i, j):
+    def element(i, j):
         a = A[r, i] if "A" in turn else A[i, r]
         b = B[j, r] if "B" in turn else B[r, j]
         return te.sum(a * b, axis=r)
 
-    C = te.compute((n, m), product, name="C")
+    C = te.compute((n, m), element, name="C")
 
     def expected(a, b):
         return (a.T if "A" in turn else a) @ (b.T if "B" in turn else b)
@@ -49,7 +49,7 @@ def matmul(
 
 
 def batch_matmul(b: int, n: int, k: int, m: int) -> Case:
-    """A product of matrices for each batch."""
+    """A GEMM for each batch."""
     A = te.placeholder((b, n, k), name="A")
     B = te.placeholder((b, k, m), name="B")
     r = te.reduce_axis((0, k), name="k")
@@ -70,7 +70,7 @@ def contraction(n: int, m: int, p: int, q: int) -> Case:
 
 
 def largest_sum(n: int, k: int, m: int) -> Case:
-    """A product in the semiring of maxima and sums."""
+    """A contraction in the semiring of maxima and sums."""
     A = te.placeholder((n, k), name="A")
     B = te.placeholder((k, m), name="B")
     r = te.reduce_axis((0, k), name="k")
@@ -79,7 +79,7 @@ def largest_sum(n: int, k: int, m: int) -> Case:
 
 
 def expensive_operand(n: int, k: int, m: int) -> Case:
-    """A product with an operand that is computed first: ``exp(A) @ B``."""
+    """A GEMM with an operand that is computed first: ``exp(A) @ B``."""
     A = te.placeholder((n, k), name="A")
     B = te.placeholder((k, m), name="B")
     E = te.compute((n, k), lambda i, j: te.exp(A[i, j]), name="E")
@@ -89,7 +89,7 @@ def expensive_operand(n: int, k: int, m: int) -> Case:
 
 
 def looked_up(rows: int, n: int, k: int, m: int) -> Case:
-    """A product with rows of a table that another input names: ``T[rows] @ B``."""
+    """A GEMM with rows of a table that another input names: ``T[rows] @ B``."""
     table = te.placeholder((rows, k), name="table")
     row = te.placeholder((n,), "int32", name="row")
     B = te.placeholder((k, m), name="B")
@@ -108,7 +108,7 @@ def looked_up(rows: int, n: int, k: int, m: int) -> Case:
 
 
 def attention_scores(b: int, h: int, n: int, d: int) -> Case:
-    """Scaled products of queries and keys: an epilogue behind a product of four axes."""
+    """Scaled attention scores: a contraction of four axes with an epilogue."""
     Q = te.placeholder((b, n, h, d), name="Q")
     K = te.placeholder((b, n, h, d), name="K")
     r = te.reduce_axis((0, d), name="d")
