@@ -84,12 +84,6 @@ def by_numpy(name: str, args: tuple) -> Case:
     return Case(name, args, named_cases.Case(name, args).reference)
 
 
-def named(which: str, dtype: str = "", args: tuple = ()) -> Case:
-    """A named template of ``named_cases``; another type's name behind its arguments."""
-    known = named_cases.CASES[which]
-    return by_numpy(known.name, (*(args or known.args), *([dtype] if dtype else [])))
-
-
 def configs_of(case: Case, count: int, only: dict[str, Any] | None = None) -> list[Config]:
     """The default config and ``count`` others, drawn by the case; or those with given choices."""
     space = whet.create_task(case.name, args=case.args, target=TARGET).config_space
