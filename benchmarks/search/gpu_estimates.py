@@ -81,13 +81,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--points", type=int, default=64)
     parser.add_argument("--arch", default="sm_80")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print(
         "spread: slowest / fastest lowered; choice: lowered cost of the features' first / the best"
     )
     print("task        points  Spearman   spread   choice   first, ms  next, ms  lowered, ms")
     for name, args in TASKS:
-        print(compared(name, args, asked.points, asked.arch), flush=True)
+        print(compared(name, args, options.points, options.arch), flush=True)
 
 
 if __name__ == "__main__":

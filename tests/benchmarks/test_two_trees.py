@@ -131,6 +131,7 @@ def test_all_trees_take_turns_and_what_is_slower_is_measured_again(modules, monk
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no repository")
 def test_trees_are_compared_in_processes_of_their_own(modules, monkeypatch, tmp_path, capsys):
     _, two_trees = modules
+    monkeypatch.setattr(two_trees, "PROCESSES", {"call_overhead": 2})
     output = tmp_path / "figures.json"
     words = ["two_trees.py", "HEAD", "--rounds", "5", "--only", "call_overhead"]
     monkeypatch.setattr(sys, "argv", [*words, "--works", "n = 16", "--output", str(output)])

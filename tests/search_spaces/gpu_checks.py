@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import named_cases
 import numpy as np
 from cpu_conv_checks import convolved
 from cpu_gemm_checks import after
-from named_cases import CASES
 
 import whet
 from whet.bench.arguments import call_of
@@ -79,10 +79,9 @@ def packed(case: Case) -> Case:
     return Case(case.name, (*case.args, True), case.reference)
 
 
-def named(which: str, dtype: str = "", args: tuple = ()) -> Case:
-    """A named template of ``named_cases``; another type's name behind its arguments."""
-    known = CASES[which]
-    return Case(known.name, (*(args or known.args), *([dtype] if dtype else [])), known.reference)
+def by_numpy(name: str, args: tuple) -> Case:
+    """A named template beside numpy's answer, as `whet bench` has it."""
+    return Case(name, args, named_cases.Case(name, args).reference)
 
 
 def configs_of(case: Case, count: int, only: dict[str, Any] | None = None) -> list[Config]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -56,33 +54,6 @@ def test_every_trial_says_how_it_was_measured(tuned):
     for trial in TuningLog(log).trials():
         assert trial.result.program_hash and trial.result.environment
         assert trial.result.timings["total_s"] > 0
-
-
-def test_a_second_process_builds_from_the_log_without_the_search(tuned):
-    _, found, log = tuned
-    code = f"""
-import sys
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("optuna", "xgboost", "ray"):
-            raise ImportError(name + " is blocked")
-sys.meta_path.insert(0, Blocked())
-sys.path.insert(0, {HERE!r})
-import numpy as np
-from autotune_kernels import matmul
-from whet.autotune import best_from_log, build_from_log, create_task
-task = create_task(matmul, {SIZE!r}, "llvm")
-rng = np.random.default_rng(0)
-n, k, m = {SIZE!r}
-a, b = rng.random((n, k), np.float32), rng.random((k, m), np.float32)
-c = np.zeros((n, m), np.float32)
-build_from_log(task, {str(log)!r})(a, b, c)
-assert np.allclose(c, a @ b, rtol=1e-4)
-print(best_from_log(task, {str(log)!r}).config)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(found.best.config)
 
 
 def test_every_way_to_build_from_a_log_takes_the_same_config(tuned):

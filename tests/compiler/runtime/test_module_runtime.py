@@ -11,7 +11,7 @@ from raw_kernels import MIXED, MIXED_RAW, VADD, VADD_RAW, artifact, module
 from whet.compiler.errors import ArgumentError, ArtifactError, CodegenError
 from whet.compiler.jit.compile import compile_text
 from whet.compiler.jit.loader import load_object
-from whet.compiler.runtime import BenchmarkResult, Module, cpu, timing
+from whet.compiler.runtime import BenchmarkResult, Module, cpu
 from whet.compiler.target import Target
 from whet.compiler.target.llvm_machine import machine_of
 from whet.compiler.target.machine import host
@@ -150,53 +150,6 @@ def test_time_evaluator_refuses(loaded):
         loaded.time_evaluator("nothing", cpu(0))
     with pytest.raises(ArgumentError, match="argument 0"):
         loaded.time_evaluator("vadd", cpu(0))(1, 2, 3)
-
-
-class Clock:
-    """A clock that a fake kernel moves on."""
-
-    def __init__(self, ns_per_call):
-        self.now, self.each, self.runs = 0, ns_per_call, []
-
-    def __call__(self):
-        return self.now
-
-    def run(self, number):
-        self.runs.append(number)
-        self.now += number * self.each
-
-
-def measured(clock, **options):
-    defaults = dict(
-        number=10,
-        repeat=1,
-        min_repeat_ms=0,
-        limit_zero_time_iterations=100,
-        cooldown_interval_ms=0,
-        repeats_to_cooldown=1,
-    )
-    return timing.measure(clock.run, clock=clock, **{**defaults, **options})
-
-
-def test_the_number_of_calls_grows_by_tvms_rule_and_stays():
-    clock = Clock(ns_per_call=1000)
-    result = measured(clock, repeat=2, min_repeat_ms=1)
-    # warm-up, 10 calls (0.01 ms), then max(1 / 0.001 + 1, 16.18) calls, kept for the next repeat
-    assert clock.runs == [1, 10, 1001, 1001]
-    assert result.results == pytest.approx([1e-6, 1e-6])
-
-
-def test_a_clock_that_stands_still_ends_after_the_limit():
-    clock = Clock(ns_per_call=0)
-    measured(clock, min_repeat_ms=1, limit_zero_time_iterations=3)
-    assert clock.runs == [1, 10, 10, 10]
-
-
-def test_cooldown_sleeps_after_each_kth_repeat(monkeypatch):
-    slept = []
-    monkeypatch.setattr(timing.time, "sleep", slept.append)
-    measured(Clock(1000), repeat=5, cooldown_interval_ms=20, repeats_to_cooldown=2)
-    assert slept == [0.02, 0.02, 0.02]
 
 
 def test_the_result_sums_up():

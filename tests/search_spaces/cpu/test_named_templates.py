@@ -10,6 +10,7 @@ import pytest
 import whet
 from whet import te, topi
 from whet.compiler.errors import ArgumentError, SpaceError
+from whet.measure import ReplayPool
 from whet.search_spaces import get_template
 from whet.search_spaces.graph.canonical_args import AXES, DTYPE, REAL, SHAPE
 from whet.search_spaces.graph.graph_templates import graph_template
@@ -214,7 +215,8 @@ def test_a_name_beside_outputs_is_a_word_for_people():
 def test_another_process_builds_from_a_log(tmp_path):
     log = tmp_path / "w.db"
     task = whet.create_task("softmax", args=((8, 40),), target=TARGET)
-    whet.tune(task, trials=3, log=log)
+    pool = ReplayPool(lambda inp: 1e-6)
+    whet.tune(task, trials=3, log=log, workers=pool, progress=False)
     code = f"""
 import numpy as np, whet
 task = whet.create_task("softmax", args=((8, 40),), target={TARGET!r})

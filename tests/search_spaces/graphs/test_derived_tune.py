@@ -10,7 +10,7 @@ import whet
 from whet import te
 from whet.compiler import topi
 from whet.compiler.errors import ArgumentError, LogError
-from whet.measure import MeasureOptions
+from whet.measure import MeasureOptions, ReplayPool
 
 TARGET = "llvm -num-threads=1"
 QUICK = MeasureOptions(
@@ -73,10 +73,13 @@ print(best_from_log(task, {str(log)!r}).config)
     assert done.stdout.strip() == str(found.best.config)
 
 
-def test_the_search_goes_on_where_it_stopped(tuned, tmp_path):
+def test_the_search_goes_on_where_it_stopped(tmp_path):
     log = tmp_path / "b.db"
-    first = whet.tune(softmax(), 3, log, sampler="random", seed=3, progress=False, options=QUICK)
-    then = whet.tune(softmax(), 6, log, sampler="random", seed=3, progress=False, options=QUICK)
+    again = dict(log=log, sampler="random", seed=3, progress=False)
+    first, then = (
+        whet.tune(softmax(), trials, workers=ReplayPool(lambda inp: 1e-6), **again)
+        for trials in (3, 6)
+    )
     assert [t.config for t in then.trials[:3]] == [t.config for t in first.trials]
     assert len(then.trials) == 6
 
@@ -102,18 +105,3 @@ def test_wrong_inputs_are_refused_by_the_kernel(tuned):
         kernel(x[:, :-1].copy(), x)
     with pytest.raises(ArgumentError, match="float64"):
         kernel(x.astype("float64"), x)
-
-
-def test_show_makes_the_graph_from_the_log_or_from_code(tuned, tmp_path):
-    task, _, log = tuned
-    code = tmp_path / "made.py"
-    code.write_text(MAKE)
-    ask = ["show", str(log), "--op", task.name, "--what", "loops"]
-
-    def whet_says(*more):
-        whole = [sys.executable, "-m", "whet.cli", *ask, *more]
-        return subprocess.run(whole, capture_output=True, text=True)
-
-    alone, shown = whet_says(), whet_says("--task", f"{code}:task")
-    assert alone.returncode == shown.returncode == 0, alone.stderr + shown.stderr
-    assert "def softmax(" in shown.stdout and alone.stdout == shown.stdout

@@ -71,7 +71,8 @@ def test_everything_agrees_with_brute_force(space, seed):
     points = space.sample_points(rng, 40)
     assert {tuple(row) for row in points.tolist()} <= set(valid)
     everything = np.array(list(product(*(range(n) for n in space.dims))))
-    flags = [tuple(row) in set(valid) for row in everything.tolist()]
+    known = set(valid)
+    flags = [tuple(row) in known for row in everything.tolist()]
     assert space.valid(everything).tolist() == flags
     mutated = space.mutate_points(points, rng)
     assert space.valid(mutated).all()
