@@ -12,6 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from whet.moved import MOVED
+
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
@@ -37,14 +39,16 @@ class ShortNames:
     """
 
     def __init__(self, modules: Mapping[str, str]) -> None:
-        self.modules = {short: real for short, real in modules.items() if real != f"whet.{short}"}
+        apart = {f"whet.{short}": real for short, real in modules.items()}
+        self.names = {n: real for n, real in apart.items() if n != real} | ELSEWHERE | MOVED
 
     def real_name(self, name: str) -> str:
         """The name under which a module lives; ``""`` where that is ``name`` itself."""
-        if name in ELSEWHERE:
-            return ELSEWHERE[name]
-        _, short, *rest = name.split(".")
-        return ".".join([self.modules[short], *rest]) if short in self.modules else ""
+        if name in self.names:
+            return self.names[name]
+        parent, _, child = name.rpartition(".")
+        above = parent and self.real_name(parent)
+        return above and f"{above}.{child}"
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """How to import ``name``; None: as any other module.
