@@ -61,6 +61,10 @@ class ShortNames:
         from importlib.machinery import ModuleSpec
         from importlib.util import find_spec
 
+        if name == "whet.compiler.absent":  # the compiler begins to load
+            from whet.compiler import late
+
+            late.ways_out = _ways_out
         _refuse_missing(name)
         real = self.real_name(name)
         if not real or find_spec(real) is None:
@@ -94,13 +98,18 @@ def _refuse_missing(name: str) -> None:
     """Raise for a module of TVM's that is in the table of absent names."""
     if name in ("whet.tvm.absent", "whet.compiler.errors"):
         return  # read here
-    from whet.tvm.absent import ABSENT
-
     parent, _, child = name.removeprefix("whet.").removeprefix("tvm.").rpartition(".")
-    if (way_out := ABSENT.get(parent, {}).get(child)) is not None:
+    if (way_out := _ways_out(parent).get(child)) is not None:
         from whet.compiler.errors import MissingModule
 
         raise MissingModule(f"import {name}", "Whet has no such module", way_out)
+
+
+def _ways_out(short: str) -> Mapping[str, str]:
+    """TVM's names that a module or a class lacks."""
+    from whet.tvm.absent import ABSENT
+
+    return ABSENT.get(short, {})
 
 
 def install(modules: Mapping[str, str]) -> None:
