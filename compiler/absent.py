@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+
+from whet.compiler import late
 
 #: where a name that is asked for in the wrong place may be
 _PLACES = {
@@ -12,8 +14,8 @@ _PLACES = {
     "tir": "whet.compiler.tir",
     "topi": "whet.compiler.topi",
     "topi.nn": "whet.compiler.topi.nn",
-    "ir": "whet.tvm.ir",
-    "transform": "whet.tvm.transform",
+    "ir": "whet.ir",
+    "transform": "whet.transform",
     "tir.analysis": "whet.compiler.tir.analysis",
     "arith": "whet.compiler.arith",
 }
@@ -34,18 +36,15 @@ class AbsentName(AttributeError):
         return self._text()
 
 
-def missing(
-    module: str, short: str, name: str, more: Mapping[str, str] | None = None
-) -> AttributeError:
+def missing(module: str, short: str, name: str) -> AttributeError:
     """The error for a name that a module does not have.
 
     Args:
         module: the module's full name.
         short: its name for users, e.g. ``"tir"``.
         name: the name that was asked for.
-        more: ways out beside those of the table of TVM's names.
     """
-    return AbsentName(name, partial(_text, module, short, name, more or {}))
+    return AbsentName(name, partial(_text, module, short, name))
 
 
 def missing_member(owner: type, name: str) -> AttributeError:
@@ -53,25 +52,17 @@ def missing_member(owner: type, name: str) -> AttributeError:
     return AbsentName(name, partial(_member_text, owner, name))
 
 
-def _ways_out(short: str) -> Mapping[str, str]:
-    """TVM's names that a module or a class lacks. The table is above all rooms: found by name."""
-    from importlib import import_module
-
-    table: Mapping[str, Mapping[str, str]] = import_module("whet.tvm.absent").ABSENT
-    return table.get(short, {})
-
-
 def _member_text(owner: type, name: str) -> str:
-    why = _ways_out(f"te.{owner.__name__}")
+    why = late.ways_out(f"te.{owner.__name__}")
     request = f"{owner.__name__} has no {name!r}"
     if name in why:
         return f"{request}: {why[name]}"
     return _alike(request, name, [n for n in dir(owner) if not n.startswith("_")], "name")
 
 
-def _text(module: str, short: str, name: str, more: Mapping[str, str]) -> str:
+def _text(module: str, short: str, name: str) -> str:
     request = f"{short} has no {name!r}"
-    why = {**more, **_ways_out(short)}
+    why = late.ways_out(short)
     if name in why:
         return f"{request}: {why[name]}"
     home = _home(module, name)

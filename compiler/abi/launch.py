@@ -83,6 +83,11 @@ class LaunchPlan:
             ],
         }
 
+    def __setstate__(self, state: list[Any]) -> None:
+        """Earlier versions pickled extents as texts."""
+        read = LaunchPlan.from_json(LaunchPlan(*state).to_json())
+        self.__init__(read.function, read.temporaries, read.launches)  # type: ignore[misc]
+
     @staticmethod
     def from_json(data: dict) -> LaunchPlan:
         """The plan that :meth:`to_json` described."""

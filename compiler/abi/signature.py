@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from whet.compiler.abi.extent import Shape, from_data, to_data
 
@@ -32,6 +33,12 @@ class BufferParam:
     def __str__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"{'out ' if self.written else ''}{self.name}: {self.dtype}[{shape}]"
+
+    def __setstate__(self, state: list[Any]) -> None:
+        """Earlier versions pickled extents as texts."""
+        name, dtype, shape, written, strides, value_range = state
+        shape, strides = (from_data(to_data(extents)) for extents in (shape, strides))
+        self.__init__(name, dtype, shape, written, strides, value_range)  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from whet.compiler import late
 from whet.compiler.errors import ArgumentError, LowerError
 from whet.compiler.homes import imported
 from whet.compiler.passes.context import PassContext
-from whet.compiler.passes.names import ABSENT, PASS_NAMES, PassInfo
+from whet.compiler.passes.names import PASS_NAMES, PassInfo
 from whet.compiler.passes.options import checked
 from whet.compiler.passes.table import PASSES, BuildStep
 from whet.compiler.target import Target
@@ -113,7 +114,7 @@ def lowering_pass(name: str, **given: Any) -> Pass:
     if short not in steps:
         raise ArgumentError(
             f"the pass {name!r}",
-            ABSENT.get(short, "there is no such pass"),
+            late.ways_out("tir.transform").get(short, "there is no such pass"),
             "passes: " + ", ".join(steps),
         )
     own = checked({f"tir.{key}": value for key, value in given.items()})

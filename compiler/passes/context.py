@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from typing import Any
 
+from whet.compiler import late
 from whet.compiler.errors import ArgumentError, nearest
-from whet.compiler.passes.names import ABSENT, PASS_NAMES, RELAY, PassInfo
+from whet.compiler.passes.names import PASS_NAMES, PassInfo
 from whet.compiler.passes.options import DEFAULTS, OPTIONS, checked
 from whet.compiler.passes.table import PASSES
 from whet.compiler.tir.function import IRModule
@@ -187,13 +188,13 @@ def _names(argument: str, given: Sequence[str] | None, extra: Sequence[str]) -> 
     out = []
     for name in [given] if isinstance(given, str) else given:
         short = str(name).removeprefix("tir.")
-        absent = short in ABSENT or short.removeprefix("relay.") in RELAY
-        if short in known or (absent and argument == "disabled_pass"):
+        relay = late.ways_out("relay.transform").get(short.removeprefix("relay."))
+        why = late.ways_out("tir.transform").get(short, relay)
+        if short in known or (why and argument == "disabled_pass"):
             out.append(short)
             continue
         request = f"PassContext({argument}=[{name!r}])"
-        if absent:
-            why = ABSENT.get(short, "there is no Relay")
+        if why:
             raise ArgumentError(request, f"there is no such pass here: {why}")
         lowering = dict.fromkeys(step.name for step in PASSES)
         hint = f"{nearest(short, known)}passes: {', '.join(lowering)}"

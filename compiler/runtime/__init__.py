@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from whet.compiler.abi.artifact import Artifact
+from whet.compiler.runtime.arrays import device as _device
 from whet.compiler.runtime.arrays import nd
 from whet.compiler.runtime.arrays.device import Device, cpu, cuda, device
 from whet.compiler.runtime.arrays.ndarray import NDArray
@@ -42,6 +45,9 @@ __all__ = [
     "register_func",
     "remove_global_func",
 ]
+
+# Pickled devices of earlier versions name this module; an import would hide the function.
+sys.modules[f"{__name__}.device"] = _device
 
 
 def enabled(target: str) -> bool:

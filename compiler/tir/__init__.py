@@ -189,16 +189,11 @@ __all__ = [
 ]
 
 
-_LATER = {
-    "analysis": "whet.compiler.tir.analysis",
-    "ir_builder": "whet.compiler.tir.ir_builder",
-    "stmt_functor": "whet.compiler.tir.visit.stmt_functor",
-    "transform": "whet.tvm.tir_transform",
-}
+_LATER = ("analysis", "ir_builder", "stmt_functor", "transform")
 
 
 def __getattr__(name: str) -> Any:
-    """The rooms beside the nodes, loaded when they are first asked for."""
+    """The modules beside the nodes, loaded when they are first asked for by these names."""
     if name in _LATER:
-        return import_module(_LATER[name])
+        return import_module(f"{__name__}.{name}")
     raise missing(__name__, "tir", name)

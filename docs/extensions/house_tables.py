@@ -32,9 +32,9 @@ def build_passes() -> Rows:
 
 def absent_passes() -> Rows:
     """TVM's passes that are none here."""
-    from whet.compiler.passes.names import ABSENT
+    from whet.tvm.absent import ABSENT
 
-    for name, why in ABSENT.items():
+    for name, why in ABSENT["tir.transform"].items():
         yield f"``{name}``", why
 
 

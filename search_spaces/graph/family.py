@@ -64,6 +64,10 @@ class Family:
     def __reduce__(self) -> tuple:
         return Family, (self.name, dict(self.graphs))
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Earlier versions pickled the attributes alone."""
+        self.__init__(**state)  # type: ignore[misc]
+
 
 def derived(outputs: list[Tensor], args: list[Tensor], label: str) -> tuple[Template, Workload]:
     """The template of a graph, and its workload.

@@ -171,6 +171,13 @@ def _form(path: str, module: str, at_once: bool) -> str:
     return ""
 
 
+def names_of_the_top(tree: Tree) -> Iterator[Violation]:
+    """No file below `whet` names `whet.tvm`, which stands on top: neither an import nor a text."""
+    for path in tree.product():
+        if top_of(path) != "whet" and "whet.tvm" in tree.texts[path]:
+            yield Violation(path, 1, f"{path} names whet.tvm, which stands above it")
+
+
 RULES: Mapping[str, Callable[[Tree], Iterator[Violation]]] = {
     "files": long_files,
     "functions": long_functions,
@@ -181,6 +188,7 @@ RULES: Mapping[str, Callable[[Tree], Iterator[Violation]]] = {
     "listed_rooms": listed_rooms,
     "order": room_order,
     "imports": import_forms,
+    "top": names_of_the_top,
 }
 
 

@@ -57,6 +57,11 @@ MODULES = {
 }
 
 
+def test_a_text_that_names_the_top_is_found():
+    files = {"compiler/x.py": "import_module('whet.tvm.ir')", "whet/x.py": "HOME = 'whet.tvm.ir'"}
+    assert broken("top", files).keys() == {"compiler/x.py"}
+
+
 @pytest.mark.parametrize(
     ("path", "source", "key"),
     [

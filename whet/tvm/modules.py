@@ -12,6 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from whet.moved import MOVED
+
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
@@ -37,14 +39,16 @@ class ShortNames:
     """
 
     def __init__(self, modules: Mapping[str, str]) -> None:
-        self.modules = {short: real for short, real in modules.items() if real != f"whet.{short}"}
+        apart = {f"whet.{short}": real for short, real in modules.items()}
+        self.names = {n: real for n, real in apart.items() if n != real} | ELSEWHERE | MOVED
 
     def real_name(self, name: str) -> str:
         """The name under which a module lives; ``""`` where that is ``name`` itself."""
-        if name in ELSEWHERE:
-            return ELSEWHERE[name]
-        _, short, *rest = name.split(".")
-        return ".".join([self.modules[short], *rest]) if short in self.modules else ""
+        if name in self.names:
+            return self.names[name]
+        parent, _, child = name.rpartition(".")
+        above = parent and self.real_name(parent)
+        return above and f"{above}.{child}"
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """How to import ``name``; None: as any other module.
@@ -57,6 +61,10 @@ class ShortNames:
         from importlib.machinery import ModuleSpec
         from importlib.util import find_spec
 
+        if name == "whet.compiler.absent":  # the compiler begins to load
+            from whet.compiler import late
+
+            late.ways_out = _ways_out
         _refuse_missing(name)
         real = self.real_name(name)
         if not real or find_spec(real) is None:
@@ -90,13 +98,18 @@ def _refuse_missing(name: str) -> None:
     """Raise for a module of TVM's that is in the table of absent names."""
     if name in ("whet.tvm.absent", "whet.compiler.errors"):
         return  # read here
-    from whet.tvm.absent import ABSENT
-
     parent, _, child = name.removeprefix("whet.").removeprefix("tvm.").rpartition(".")
-    if (way_out := ABSENT.get(parent, {}).get(child)) is not None:
+    if (way_out := _ways_out(parent).get(child)) is not None:
         from whet.compiler.errors import MissingModule
 
         raise MissingModule(f"import {name}", "Whet has no such module", way_out)
+
+
+def _ways_out(short: str) -> Mapping[str, str]:
+    """TVM's names that a module or a class lacks."""
+    from whet.tvm.absent import ABSENT
+
+    return ABSENT.get(short, {})
 
 
 def install(modules: Mapping[str, str]) -> None:

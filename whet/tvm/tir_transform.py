@@ -24,7 +24,6 @@ from whet.compiler.passes.authoring import (
     prim_func_pass,
 )
 from whet.compiler.passes.context import PassContext as PassContext
-from whet.compiler.passes.names import ABSENT
 from whet.compiler.passes.table import BUILD_PASSES, LOWER_INTRIN, PASSES
 
 
@@ -112,4 +111,4 @@ __all__ = ["Apply", "Filter", "prim_func_pass", *FACTORIES]
 
 def __getattr__(name: str) -> Any:
     """An error that says why a pass of TVM's is not here."""
-    raise missing(__name__, "tir.transform", name, ABSENT)
+    raise missing(__name__, "tir.transform", name)

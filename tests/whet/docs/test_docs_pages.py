@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import runpy
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,15 @@ def test_what_a_page_refers_to_is_there(page):
         assert (DOCS / page).parent.joinpath(name).exists(), name
     for name in re.findall(r"`((?:compiler|docs|scripts|tests)/[\w./]+)`", text):
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", [*PAGES, "../README.md"])
+def test_names_of_whet_on_a_page_are_there(page):
+    names = re.findall(r"(?<![\w./-])whet(?:\.[A-Za-z_]\w*)+", (DOCS / page).read_text())
+    for name in names:
+        with suppress(whet.WhetError):  # it says what to use instead, as the page does
+            if name not in ("whet.db", "whet.jsonl"):  # files
+                pkgutil.resolve_name(name)
 
 
 def test_the_sample_report_is_the_same_each_time(tmp_path):
