@@ -9,8 +9,10 @@ import math
 import os
 from typing import Any
 
+from whet.compiler.errors import WhetError
 from whet.measure.device.names import Device, fingerprint_of
 from whet.measure.values import Json
+from whet.search_spaces.values import Config
 
 Location = str | os.PathLike[str]
 """The path of a file, or (of a log) an SQLAlchemy URL."""
@@ -56,6 +58,19 @@ def plain_json(value: Any, *, sort_keys: bool = False) -> str:
 def digest(value: Any) -> str:
     """SHA-256, in hex, of a value's canonical JSON: the same however its keys were ordered."""
     return hashlib.sha256(plain_json(value, sort_keys=True).encode()).hexdigest()
+
+
+def config_digest(config: Config) -> str:
+    """The key of a config in a log: SHA-256, in hex, of its own key."""
+    return hashlib.sha256(config.key.encode()).hexdigest()
+
+
+def config_digest_of_text(text: Any) -> str | None:
+    """The key of a config that is written as JSON text; None for what is no config."""
+    try:
+        return config_digest(Config.from_json(json.loads(text)))
+    except (ValueError, TypeError, RecursionError, WhetError):
+        return None
 
 
 def clean_text(text: str) -> str:
