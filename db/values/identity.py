@@ -38,6 +38,19 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+# Made once: a trial has five values that become JSON.
+_SEPARATORS = (",", ":")
+_STRICT, _LOOSE = (
+    {
+        sort: json.JSONEncoder(
+            sort_keys=sort, separators=_SEPARATORS, default=_plain, allow_nan=allow_nan
+        )
+        for sort in (False, True)
+    }
+    for allow_nan in (False, True)
+)
+
+
 def plain_json(value: Any, *, sort_keys: bool = False) -> str:
     """Strict one-line JSON of a value, its keys in their own order.
 
@@ -45,14 +58,11 @@ def plain_json(value: Any, *, sort_keys: bool = False) -> str:
         value: any nest of dicts, lists, tuples and scalars; a nan or an infinity becomes null.
         sort_keys: order the keys of dicts.
     """
-    separators = (",", ":")
     try:
-        return json.dumps(
-            value, sort_keys=sort_keys, separators=separators, default=_plain, allow_nan=False
-        )
+        return _STRICT[sort_keys].encode(value)
     except ValueError:
-        loose = json.dumps(value, sort_keys=sort_keys, separators=separators, default=_plain)
-        return json.dumps(_finite(json.loads(loose)), separators=separators)
+        loose = _LOOSE[sort_keys].encode(value)
+        return json.dumps(_finite(json.loads(loose)), separators=_SEPARATORS)
 
 
 def digest(value: Any) -> str:
