@@ -15,11 +15,12 @@ import sqlalchemy as sa
 
 from whet.compiler.errors import LogError
 from whet.db.store import queries, vectors
+from whet.db.store.batches import insert_trials
 from whet.db.store.ignored import warn_of_ignored
 from whet.db.store.queries import count_trials
 from whet.db.store.reading import BROKEN
 from whet.db.values.identity import Location, plain_json
-from whet.db.values.records import RunRecord
+from whet.db.values.records import RunRecord, TrialEntry
 from whet.measure.values import Json, MeasureResult, is_number
 from whet.search_spaces.values import Config, Workload
 from whet.search_spaces.values.counted import counted
@@ -123,10 +124,13 @@ def import_json(log: TuningLog, path: Location) -> int:
             imported); the log cannot be written.
     """
     request = f"import {os.fspath(path)} into log {log.location}"
-    with log.writing("import records") as connection:
+
+    def write(connection: sa.Connection) -> int:
         before = count_trials(connection)
         _import_lines(connection, path, request)
         return count_trials(connection) - before
+
+    return log.write("import records", write)
 
 
 def _import_lines(connection: sa.Connection, path: Location, request: str) -> None:
@@ -184,13 +188,6 @@ def _import_line(connection: sa.Connection, data: Any, run_ids: dict[str, int]) 
     run_id = run_ids[fields["run"]]
     keys = queries.run_keys(connection, run_id)
     assert keys is not None
-    queries.insert_trial(
-        connection,
-        keys,
-        run_id,
-        fields["number"],
-        Config.from_json(fields["config"]),
-        MeasureResult.from_json(result),
-        fields["flop"],
-        features,
-    )
+    config, measured = Config.from_json(fields["config"]), MeasureResult.from_json(result)
+    entry = TrialEntry(run_id, fields["number"], config, measured, fields["flop"], features)
+    insert_trials(connection, [entry], {run_id: keys})

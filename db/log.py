@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
+from whet.db.recorder import Recorder
+from whet.db.session import LogSession
 from whet.db.store.database import Database
-from whet.db.values.identity import Location, clean_text, device_key
-from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
+from whet.db.store.patience import PATIENCE
+from whet.db.values.claims import Counts, LoggedPoint, TaskKey
+from whet.db.values.identity import Location, device_key
+from whet.db.values.records import RunRecord, TaskSummary, TrialEntry, TrialRecord
 from whet.measure.device.identity import device_of
 from whet.measure.device.names import AnyDevice, Device, this_device
 from whet.measure.values import AnyTarget, Json, MeasureResult, target_json
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
-
+    from whet.db.store.reading import Reader
     from whet.search_spaces.space.config_space import ConfigSpace
 
 
@@ -35,6 +39,9 @@ class TuningLog(Database):
             ``postgresql://user@host/name``.
         write: make the file and write to it; False opens an existing log for reading only. A file
             that may not be written is opened for reading either way, and refuses when written.
+        patience: seconds for which what is read or written is tried again while the database is
+            locked, full or away; 0: it is tried once. An opening waits for locks alone.
+        waiting: is called with a line every few seconds of such a wait, or of an upgrade.
 
     Raises:
         LogError: the directory or (for reading) the file is missing; it is not a database, not a
@@ -47,12 +54,20 @@ class TuningLog(Database):
     :class:`~whet.db.IgnoredRecordsWarning` says how many, once for each row and open log.
     """
 
-    def __init__(self, location: Location = "whet.db", *, write: bool = True) -> None:
+    def __init__(
+        self,
+        location: Location = "whet.db",
+        *,
+        write: bool = True,
+        patience: float = PATIENCE,
+        waiting: Callable[[str], Any] | None = None,
+    ) -> None:
         from whet.db.store import queries  # SQLAlchemy is loaded with the first log, not before
 
-        super().__init__(location, write)
+        super().__init__(location, write, patience, waiting)
         self._queries = queries
-        self._keys_of_run: dict[int, dict[str, Any]] = {}
+        # Not the log itself: it would hold itself, and its file open.
+        self.recorder = Recorder(weakref.proxy(self))
 
     @property
     def read_only(self) -> bool:
@@ -69,8 +84,7 @@ class TuningLog(Database):
 
     def __len__(self) -> int:
         """The number of trials it holds, those that cannot be read included."""
-        with self.reading("count the trials") as connection:
-            return self._queries.count_trials(connection)
+        return self.read("count the trials", self._queries.count_trials)
 
     def __bool__(self) -> bool:
         """A log is one, also without trials."""
@@ -131,12 +145,7 @@ class TuningLog(Database):
             started_at=time.time(),
             finished_at=None,
         )
-        request = f"start a run of {workload}"
-        with self.writing(request) as connection:
-            run_id = self._queries.insert_run(connection, run)
-            self._keys_of_run.pop(run_id, None)
-            self._keys(connection, run_id, request)
-        return run_id
+        return self.recorder.start(run)
 
     def finish_run(self, run_id: int, state: str = "finished") -> None:
         """Write how a run ended.
@@ -148,10 +157,7 @@ class TuningLog(Database):
         Raises:
             LogError: there is no such run, or the log cannot be written.
         """
-        request = f"finish run {run_id}"
-        with self.writing(request) as connection:
-            self._keys(connection, run_id, request)
-            self._queries.update_run(connection, run_id, clean_text(state), time.time())
+        self.recorder.finish(run_id, state)
 
     def add_trial(
         self,
@@ -176,33 +182,28 @@ class TuningLog(Database):
             LogError: no such run; the number is taken by another trial; the config is of another
                 space than the run's; a success without a finite cost; the log cannot be written.
         """
-        self.add_trials([(run_id, number, config, result, flop, features)])
+        self.add_trials([TrialEntry(run_id, number, config, result, flop, features)])
 
     def add_trials(
-        self, entries: Sequence[tuple[int, int, Config, MeasureResult, float, str]]
+        self,
+        entries: Sequence[TrialEntry | tuple[int, int, Config, MeasureResult, float, str]],
     ) -> None:
-        """:meth:`add_trial` for several, given its arguments, in one transaction: all or none."""
-        if not entries:
-            return
-        first = f"add trial {entries[0][1]} of run {entries[0][0]}"
-        with self.writing(first) as connection:
-            for entry in entries:
-                keys = self._keys(connection, entry[0], f"add trial {entry[1]} of run {entry[0]}")
-                self._queries.insert_trial(connection, keys, *entry)
+        """:meth:`add_trial` for several, given its arguments, in one transaction: all or none.
 
-    def _keys(self, connection: sa.Connection, run_id: int, request: str) -> Json:
-        """A run's keys; refuses a run of that number which is not the one it was.
-
-        Where another log was copied over this one's file, the number may be a stranger's.
+        The tasks' counters go up and claims of the configs end with it.
         """
-        known, keys = self._keys_of_run.get(run_id), self._queries.run_keys(connection, run_id)
-        if keys is None or (known is not None and known != keys):
-            why = f"{self.location} has no such run"
-            if known is None:
-                raise LogError(request, why, "start_run() gives one")
-            why += " any more: another file was copied over it while it was open"
-            raise LogError(request, why, "open the log anew, and start the search again")
-        return self._keys_of_run.setdefault(run_id, keys)
+        self.recorder.insert([TrialEntry(*entry) for entry in entries], drop_recorded=False)
+
+    def open_session(self, label: Json | None = None) -> LogSession:
+        """Begin to share this log with other searches that are alive.
+
+        Args:
+            label: says who searches what, to people: JSON-able data.
+
+        Raises:
+            LogError: the log cannot be written.
+        """
+        return LogSession(self, label or {})
 
     def trials(
         self,
@@ -214,15 +215,17 @@ class TuningLog(Database):
         run_id: int | None = None,
     ) -> list[TrialRecord]:
         """The trials that match everything given (None: any), in order of runs and numbers."""
-        with self._records("read trials") as reader:
-            where = self._queries.conditions(
-                reader.connection, workload, target, device, fingerprint
-            )
+        more = {"status": status, "run_id": run_id}
+
+        def read(reader: Reader) -> list[TrialRecord]:
+            of_task = (workload, target, device, fingerprint)
+            where = self._queries.conditions(reader.connection, *of_task)
             if where is None:
                 return []
-            more = {"status": status, "run_id": run_id}
             where |= {name: value for name, value in more.items() if value is not None}
             return self._queries.select_trials(reader, where)
+
+        return self.read_records("read trials", read)
 
     def best(
         self,
@@ -243,12 +246,14 @@ class TuningLog(Database):
                 Another machine's are never taken unless that machine is named here.
             fingerprint: only trials of this space; None: of any.
         """
-        with self._records("read the best trial") as reader:
-            whose = device_of(target, device)
-            where = self._queries.conditions(
-                reader.connection, workload, target, whose, fingerprint
-            )
+        whose = device_of(target, device)
+
+        def read(reader: Reader) -> TrialRecord | None:
+            of_task = (workload, target, whose, fingerprint)
+            where = self._queries.conditions(reader.connection, *of_task)
             return None if where is None else self._queries.best_trial(reader, where)
+
+        return self.read_records("read the best trial", read)
 
     def best_config(
         self,
@@ -303,9 +308,11 @@ class TuningLog(Database):
             program_hash: hash of the lowered program and its target.
             device: the machine; None: this one.
         """
-        with self._records("look up a program") as reader:
-            whose = this_device() if device is None else device
-            return self._queries.known_result(reader, program_hash, whose)
+        whose = this_device() if device is None else device
+        return self.read_records(
+            "look up a program",
+            lambda reader: self._queries.known_result(reader, program_hash, whose),
+        )
 
     def workloads(self) -> list[Workload]:
         """Every workload that was searched, oldest first."""
@@ -320,16 +327,62 @@ class TuningLog(Database):
 
     def runs(self) -> list[RunRecord]:
         """Every search, oldest first."""
-        with self._records("read runs") as reader:
-            return self._queries.select_runs(reader)
+        return self.read_records("read runs", self._queries.select_runs)
 
     def summary(self) -> list[TaskSummary]:
         """One entry for each workload, target, device and space, with its best trial.
 
         Trials of searches count; the last measurement of finalists adds none.
         """
-        with self._records("summarise trials") as reader:
-            return self._queries.summarise(reader)
+        return self.read_records("summarise trials", self._queries.summarise)
+
+    def counts(self, task: TaskKey) -> Counts:
+        """The number of configs of a task that searches tried, and that are being measured."""
+        from whet.db.store import points
+
+        return self.read("count trials", lambda c: points.counts_of(c, task))
+
+    def points(self, task: TaskKey) -> Iterator[LoggedPoint]:
+        """Every trial of a task's searches, in the order in which they were recorded.
+
+        Read by the thousand: what is added meanwhile may come, too. Trials that cannot be read are
+        left out.
+        """
+        mark, more = 0, True
+        while more:
+            page, mark, more = self._points(task, mark)
+            yield from page
+
+    def news(self, task: TaskKey, mark: int = 0) -> tuple[list[LoggedPoint], int]:
+        """The trials of a task's searches that were recorded since the last call, and a new mark.
+
+        Args:
+            task: the task.
+            mark: from the last call, or the id of a point; 0: from the first trial on.
+
+        Returns:
+            The points, in the order in which they were recorded, at most some thousands; and the
+            mark for the next call.
+        """
+        points, mark, _ = self._points(task, mark)
+        return points, mark
+
+    def _points(self, task: TaskKey, mark: int) -> tuple[list[LoggedPoint], int, bool]:
+        from whet.db.store import points
+
+        return self.read("read trials", lambda c: points.points_after(c, task, mark))
+
+    def page(self, task: TaskKey, start: int, count: int) -> list[TrialRecord]:
+        """Some trials of a task's searches, in the order in which they were recorded.
+
+        Args:
+            task: the task.
+            start: how many of them are before the page; those that cannot be read count.
+            count: the number of trials on it.
+        """
+        from whet.db.store import points
+
+        return self.read_records("read trials", lambda r: points.page_of(r, task, start, count))
 
     def export_json(self, path: Location) -> int:
         """Write every run and trial to a file, one JSON object a line; return how many trials."""

@@ -84,9 +84,10 @@ def tasks(log: TuningLog, before: float = math.inf) -> tuple[list[LoggedTask], i
     """
     columns = (RunRow.id, RunRow.started_at, *(RUNS.c[name] for name in TASK))
     query = sa.select(*columns).where(RunRow.sampler != FINALISTS_RUN).order_by(RunRow.id)
-    groups: dict[tuple[Any, ...], list[Any]] = {}
-    logged, broken = [], 0
-    with log.reading("read tasks") as connection:
+
+    def read(connection: sa.Connection) -> tuple[list[LoggedTask], int]:
+        groups: dict[tuple[Any, ...], list[Any]] = {}
+        logged, broken = [], 0
         for row in connection.execute(query):
             groups.setdefault(tuple(row[2:]), []).append(row)
         reader = Reader(connection)
@@ -108,13 +109,15 @@ def tasks(log: TuningLog, before: float = math.inf) -> tuple[list[LoggedTask], i
             logged.append(
                 LoggedTask(**identities, fingerprint=fingerprint, runs=runs, whole=whole, ids=ids)
             )
-    return logged, broken
+        return logged, broken
+
+    return log.read("read tasks", read)
 
 
 def trials_of(log: TuningLog, task: LoggedTask) -> int:
     """The number of trials of the runs of a task that count."""
-    with log.reading("count trials") as connection:
-        return count_trials(connection, TrialRow.run_id.in_(task.runs))
+    of_runs = TrialRow.run_id.in_(task.runs)
+    return log.read("count trials", lambda connection: count_trials(connection, of_runs))
 
 
 def sample(log: TuningLog, task: LoggedTask, count: int) -> list[Sampled]:
@@ -125,9 +128,12 @@ def sample(log: TuningLog, task: LoggedTask, count: int) -> list[Sampled]:
     Raises:
         LogError: the log cannot be read.
     """
-    with log.reading("sample trials") as connection:
+
+    def read(connection: sa.Connection) -> tuple[list[int], dict[int, Any]]:
         ids = _chosen(connection, task, count)
-        rows = _rows(connection, ids)
+        return ids, _rows(connection, ids)
+
+    ids, rows = log.read("sample trials", read)
     return [_sampled(rows[i]) for i in ids if i in rows]
 
 

@@ -1,11 +1,10 @@
-"""An open database: its transactions, what they are request for, and what they passed over."""
+"""An open database: its transactions, their patience, and what they passed over."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from whet.compiler.errors import LogError
 from whet.db.values.identity import Location
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
     from whet.db.store.reading import Reader
 
+R = TypeVar("R")
+
 
 class Database:
     """The database behind a log.
@@ -22,10 +23,13 @@ class Database:
     Args:
         location: as of :class:`whet.db.TuningLog`.
         write: as there.
+        patience: as there; None: as long as it is by default.
+        waiting: as there.
 
     Attributes:
         place: where it is.
         engine: SQLAlchemy's.
+        patience: how long its transactions are tried.
         refusal: why it can only be read; "" where it can be written.
         ignored: rows that were passed over so far, by their table and id.
 
@@ -33,9 +37,17 @@ class Database:
         LogError: it cannot be opened, or holds no log.
     """
 
-    def __init__(self, location: Location, write: bool) -> None:
+    def __init__(
+        self,
+        location: Location,
+        write: bool,
+        patience: float | None = None,
+        waiting: Callable[[str], Any] | None = None,
+    ) -> None:
         from whet.db.store import engine, faults, schema
+        from whet.db.store.patience import PATIENCE, Patience
 
+        self.patience = Patience(PATIENCE if patience is None else patience, waiting)
         self.place = engine.place_of(location)
         self.engine, self.refusal = engine.open_engine(self.place, write=write)
         self.ignored: set[tuple[str, int]] = set()
@@ -43,7 +55,12 @@ class Database:
         weakref.finalize(self, self.engine.dispose)
         try:
             with faults.errors_named(f"open log {self.location}", self.place, opening=True):
-                schema.make_ready(self.place, self.engine, self.refusal)
+                self.patience.call(
+                    lambda: schema.make_ready(self.place, self.engine, self.refusal, waiting),
+                    self.location,
+                    hopeless=lambda error: False,
+                    only_locks=True,
+                )
         except BaseException:
             self.close()
             raise
@@ -58,54 +75,81 @@ class Database:
         """Close the connections; the log opens them again when it is used again."""
         self.engine.dispose()
 
-    @contextmanager
-    def reading(self, request: str) -> Iterator[sa.Connection]:
-        """One transaction that only reads.
+    def read(self, request: str, fn: Callable[[sa.Connection], R], at_once: bool = False) -> R:
+        """The result of a function of one transaction that only reads.
+
+        Where the database is locked or away, the function is called again, for as long as the log
+        is patient.
 
         Args:
             request: its purpose, for the error's text.
+            fn: reads; nothing that it does but its result may be seen.
+            at_once: it is called once, however patient the log is.
 
         Raises:
-            LogError: the database refused.
+            LogError: the database refused, or did not answer; the first error.
         """
-        from whet.db.store import engine, faults
+        from whet.db.store import engine
 
-        request = f"{request} from log {self.location}"
-        with (
-            faults.errors_named(request, self.place, was=self._file),
-            engine.reading(self.engine) as connection,
-        ):
-            yield connection
+        def attempt() -> R:
+            with engine.reading(self.engine) as connection:
+                return fn(connection)
 
-    @contextmanager
-    def _records(self, request: str) -> Iterator[Reader]:
-        """A transaction that reads records; afterwards a warning tells of the broken ones."""
+        return self._patiently(f"{request} from log {self.location}", attempt, at_once)
+
+    def read_records(self, request: str, fn: Callable[[Reader], R]) -> R:
+        """:meth:`read` with a reader of records; afterwards a warning tells of the broken ones."""
         from whet.db.store.reading import Reader, tell_of_broken
 
-        with self.reading(request) as connection:
+        def read(connection: sa.Connection) -> tuple[R, Reader]:
             reader = Reader(connection)
-            yield reader
-        tell_of_broken(self.location, reader.broken, self.ignored)
+            return fn(reader), reader
 
-    @contextmanager
-    def writing(self, request: str) -> Iterator[sa.Connection]:
-        """One transaction that writes: all of it is on disk afterwards, or nothing.
+        result, reader = self.read(request, read)
+        tell_of_broken(self.location, reader.broken, self.ignored)
+        return result
+
+    def write(self, request: str, fn: Callable[[sa.Connection], R], at_once: bool = False) -> R:
+        """The result of a function of one transaction: all of it is on disk, or nothing.
+
+        Where the database is locked, full or away, the function is called again, for as long as
+        the log is patient. A commit may have been done although its answer was lost: called again,
+        the function must find its rows and leave them.
 
         Args:
             request: its purpose, for the error's text.
+            fn: reads and writes.
+            at_once: it is called once, however patient the log is.
 
         Raises:
-            LogError: the log can only be read, or the database refused.
+            LogError: the log can only be read; the database refused, or did not answer; the first
+                error.
         """
+        self.check_writable(request)
+
+        def attempt() -> R:
+            with self.engine.begin() as connection:
+                return fn(connection)
+
+        return self._patiently(f"{request} to log {self.location}", attempt, at_once)
+
+    def _patiently(self, request: str, attempt: Callable[[], R], at_once: bool) -> R:
         from whet.db.store import faults
 
-        self.check_writable(request)
-        request = f"{request} to log {self.location}"
-        with (
-            faults.errors_named(request, self.place, was=self._file),
-            self.engine.begin() as connection,
-        ):
-            yield connection
+        with faults.errors_named(request, self.place, was=self._file):
+            if at_once:
+                return attempt()
+            return self.patience.call(attempt, self.location, self._is_hopeless)
+
+    def _is_hopeless(self, error: Exception) -> bool:
+        """True where an error will not pass, because the file is not what it was."""
+        from whet.db.store import faults
+        from whet.db.store.patience import passes
+
+        if passes(error, only_locks=True):
+            # Its size says nothing while another process is writing.
+            return self._file is not None and faults.identity_of(self.place) != self._file
+        return faults.became(self.place, self._file) is not None
 
     def check_writable(self, request: str) -> None:
         """Refuse a log that can only be read, before work is done for it.

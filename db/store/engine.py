@@ -22,8 +22,18 @@ from whet.compiler.errors import ArgumentError, LogError
 from whet.compiler.installed import install_extra
 from whet.db.values.identity import Location
 
-BUSY_SECONDS = 30.0
-"""Seconds for which a transaction waits for another process's before it gives up."""
+BUSY_SECONDS = 2.0
+"""Seconds for which SQLite waits for another process's transaction, before it is asked again."""
+SERVER: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""How soon a server that is gone is given up: libpq's settings, in s and ms."""
+SERVER_OPTIONS = "-c lock_timeout=30s -c idle_in_transaction_session_timeout=60s"
+"""The server gives up for us too: a client that is gone must not hold a task for ever."""
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
 
@@ -112,7 +122,9 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
                 'give a path, or "postgresql://user@host/name"',
             )
         try:
-            engine = sa.create_engine(place.url, pool_pre_ping=True)
+            engine = sa.create_engine(
+                place.url, pool_pre_ping=True, connect_args=_connect_args(place.url)
+            )
         except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
             raise LogError(
                 f"open log {place.shown}",
@@ -136,6 +148,14 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
     sa.event.listen(engine, "begin", _begin)
     return engine, read_only
+
+
+def _connect_args(url: sa.URL) -> dict[str, Any]:
+    """libpq's settings that let nobody wait for a dead peer; what the URL says comes first."""
+    args = {name: value for name, value in SERVER.items() if name not in url.query}
+    options = url.query.get("options", ())
+    given = (options,) if isinstance(options, str) else options
+    return {**args, "options": " ".join((SERVER_OPTIONS, *given))}
 
 
 def _text(data: bytes) -> str | Unreadable:

@@ -10,8 +10,8 @@ from pathlib import Path
 from sqlalchemy import exc
 
 from whet.compiler.errors import LogError, WhetError
-from whet.db.store import engine
 from whet.db.store.engine import SQLITE_MAGIC, Place
+from whet.db.store.patience import GaveUp
 
 DAMAGE = (
     "malformed",
@@ -60,12 +60,28 @@ def errors_named(
         yield
     except WhetError:
         raise
+    except GaveUp as gave_up:
+        raise _named(request, place, gave_up.first, opening, was, gave_up.waited) from gave_up.first
     except Exception as error:
-        said = message_of(first_of(error))
-        if not opening and (became := _became(place, was)):
-            why, way_out = became
-            raise LogError(request, f"{why} ({said})", way_out) from error
-        raise LogError(request, said, _way_out(said, error, place, opening)) from error
+        raise _named(request, place, error, opening, was) from error
+
+
+def _named(
+    request: str,
+    place: Place,
+    error: Exception,
+    opening: bool,
+    was: Identity | None,
+    waited: float = 0.0,
+) -> LogError:
+    said = message_of(first_of(error))
+    way_out = _way_out(said, error, place, opening)
+    if waited:
+        said = f"{said} (for {waited:.0f} s)"
+    if not opening and (state := became(place, was)):
+        why, way_out = state
+        said = f"{why} ({said})"
+    return LogError(request, said, way_out)
 
 
 def first_of(error: BaseException) -> BaseException:
@@ -90,7 +106,7 @@ def message_of(error: BaseException) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def _became(place: Place, was: Identity | None) -> tuple[str, str] | None:
+def became(place: Place, was: Identity | None) -> tuple[str, str] | None:
     """The fate of the file while it was open, and the way out; None: nothing that shows."""
     path = place.path
     if path is None:
@@ -128,9 +144,7 @@ def _way_out(said: str, error: Exception, place: Place, opening: bool) -> str:
     if place.path is not None and not place.path.exists() and opening:
         return f"no file can be made in {place.path.parent}: give a path that can be written"
     ways = {
-        (
-            "locked",
-        ): f"another process has held the log for {engine.BUSY_SECONDS:.0f} s: let it end",
+        ("locked",): "another process holds the log: let it end",
         ("full", "no space"): "free some space; what was recorded so far is safe",
         (
             "disk i/o",

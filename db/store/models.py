@@ -1,9 +1,13 @@
-"""The tables of a tuning log: workload, target, device, run, trial.
+"""The tables of a tuning log: workload, target, device, task, run, trial, session, claim.
 
 Each identity (workload, target, device) is stored once, found by a SHA-256: of its canonical JSON,
 or of the device's fingerprint. That stays a short unique key however long the text is. A trial
 repeats the ids of its run's identities, so that the best trial of a workload is one walk along one
 index. Everything structured is JSON text: data only, and the same bytes in SQLite and PostgreSQL.
+
+A task's row counts its configs; whoever claims a config or adds a trial locks it first, so that the
+ids of a task's trials are in the order of their commits. A session is a search that is alive; it
+claims each config before that is measured, and the claim goes with the trial's insertion.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import json
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Dialect,
     Double,
     ForeignKey,
@@ -104,6 +109,20 @@ class OfTask(Base):
     space_fingerprint: Mapped[str]
 
 
+TASK = ("workload_id", "target_id", "device_id", "space_fingerprint")
+"""The columns of :class:`OfTask` that name a task."""
+
+
+class TaskRow(OfTask):
+    """A task's counters: configs that searches tried, each once; lost workers do not count."""
+
+    __tablename__ = "task"
+    trials: Mapped[int]
+    succeeded: Mapped[int]
+
+    __table_args__ = (UniqueConstraint(*TASK, name="uq_task"),)
+
+
 class RunRow(OfTask):
     """One search: who proposed, from which seed, over which version of the space."""
 
@@ -117,9 +136,7 @@ class RunRow(OfTask):
     started_at: Mapped[float]
     finished_at: Mapped[float | None]
 
-
-TASK = ("workload_id", "target_id", "device_id", "space_fingerprint")
-"""The columns of :class:`OfTask` that name a task."""
+    __table_args__ = (Index("ix_run_task", *TASK, "id"),)
 
 
 def _index(name: str, *columns: str, where: str) -> Index:
@@ -128,7 +145,12 @@ def _index(name: str, *columns: str, where: str) -> Index:
 
 
 class TrialRow(OfTask):
-    """One candidate: its config and what came of it, failures with their whole error text."""
+    """One candidate: its config and what came of it, failures with their whole error text.
+
+    ``told`` is JSON: the results that its proposer had been told of since the proposal before, as
+    numbers of its own run and ``"t<id>"`` for another's trial. ``withdrawn`` says why the record no
+    longer holds.
+    """
 
     __tablename__ = "trial"
     run_id: Mapped[int] = mapped_column(ForeignKey("run.id"))
@@ -145,13 +167,56 @@ class TrialRow(OfTask):
     environment: Mapped[Any]
     timestamp: Mapped[float]
     features: Mapped[str | None]
+    config_digest: Mapped[str | None] = mapped_column(String(64))
+    told: Mapped[str | None]
+    withdrawn: Mapped[str | None]
 
     __table_args__ = (
         UniqueConstraint("run_id", "number"),
-        # Only successes, cheapest first: the best trial is the first entry of its task. The status
-        # ends it for SQLite before 3.41, which would fetch each row to test it once more.
-        _index("ix_trial_best", *TASK, "cost", "id", "status", where="status = 'ok'"),
+        # Only successes, cheapest first: the best trial is the first entry of its task. What is
+        # asked of them ends it for SQLite before 3.41, which would fetch each row to test it again.
+        _index(
+            "ix_trial_best",
+            *(*TASK, "cost", "id", "status", "withdrawn"),
+            where="status = 'ok' AND withdrawn IS NULL",
+        ),
         _index("ix_trial_program", "device_id", "program_hash", where="program_hash <> ''"),
         # All trials of a task, whatever came of them: what a resumed search reads.
-        Index("ix_trial_task", *TASK),
+        Index("ix_trial_task", *TASK, "id"),
+        # A config's trial, before it is measured again.
+        Index("ix_trial_config", *TASK, "config_digest"),
     )
+
+
+class SessionRow(Base):
+    """A process that searches: its claims hold while ``beat`` rises and ``state`` is running.
+
+    ``boot`` names the machine's boot and the processes' name space, within which ``pid`` and
+    ``pid_started`` name a process; "" where that is not known.
+    """
+
+    __tablename__ = "session"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uid: Mapped[str] = mapped_column(String(32), unique=True)
+    host: Mapped[str]
+    boot: Mapped[str]
+    pid: Mapped[int]
+    pid_started: Mapped[str]
+    label: Mapped[Any]
+    beat: Mapped[int] = mapped_column(BigInteger)
+    state: Mapped[str]
+
+
+class ClaimRow(Base):
+    """A config that a session measures now."""
+
+    __tablename__ = "claim"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id"))
+    session_id: Mapped[int] = mapped_column(ForeignKey("session.id"), index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("run.id"))
+    number: Mapped[int]
+    config_digest: Mapped[str] = mapped_column(String(64))
+    told: Mapped[str | None]
+
+    __table_args__ = (UniqueConstraint("task_id", "config_digest"),)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from whet.compiler.errors import LogError
 from whet.db.store.models import (
     TASK,
     Base,
@@ -16,16 +15,17 @@ from whet.db.store.models import (
     Identity,
     RunRow,
     TargetRow,
+    TaskRow,
     TrialRow,
     WorkloadRow,
 )
 from whet.db.store.reading import BROKEN, Reader
 from whet.db.values.decision import FINALISTS_RUN, deciding, judge
-from whet.db.values.identity import clean_text, device_key, digest
+from whet.db.values.identity import device_key, digest
 from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.device.names import Device
-from whet.measure.values import AnyTarget, Json, MeasureResult, is_time, target_json
-from whet.search_spaces.values import Config, Workload
+from whet.measure.values import AnyTarget, Json, MeasureResult, target_json
+from whet.search_spaces.values import Workload
 
 if TYPE_CHECKING:
     from whet.db.log import TuningLog
@@ -34,17 +34,17 @@ TRIALS = TrialRow.__table__
 RUNS = RunRow.__table__
 R = TypeVar("R")
 
-# Made once, so that SQLAlchemy compiles each once: a search sends one for every trial. They insert
-# a row, or nothing where a unique key is taken, and need no savepoint: where the disk is full,
-# SQLite ends the whole transaction, and the error of a savepoint that is gone would hide it.
+# Made once, so that SQLAlchemy compiles each once. They insert a row, or nothing where a unique key
+# is taken, and need no savepoint: where the disk is full, SQLite ends the whole transaction, and
+# the error of a savepoint that is gone would hide it.
 UNLESS_THERE: dict[tuple[str, type[Base]], Any] = {
     (dialect, table): insert(table).on_conflict_do_nothing()
     for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
-    for table in (TrialRow, WorkloadRow, TargetRow, DeviceRow)
+    for table in (WorkloadRow, TargetRow, DeviceRow, TaskRow)
 }
 
 # Literals, not bound values: a planner takes a partial index only if it can see that it applies.
-SUCCEEDED = sa.text("trial.status = 'ok'")
+SUCCEEDED = sa.text("trial.status = 'ok' AND trial.withdrawn IS NULL")
 HASHED = sa.text("trial.program_hash <> ''")
 
 REUSABLE = ("ok", "wrong_answer", "build_error", "build_crash", "run_error", "run_crash")
@@ -106,6 +106,11 @@ def insert_run(connection: sa.Connection, run: RunRecord) -> int:
         "device_id": _find_or_insert(connection, DeviceRow, key, data=run.device),
         "space_fingerprint": run.fingerprint,
     }
+    task = {name: values[name] for name in TASK}
+    if connection.execute(sa.select(TaskRow.id).filter_by(**task)).scalar() is None:
+        connection.execute(
+            UNLESS_THERE[connection.dialect.name, TaskRow], {**task, "trials": 0, "succeeded": 0}
+        )
     return connection.execute(sa.insert(RunRow).values(values).returning(RunRow.id)).scalar_one()
 
 
@@ -116,62 +121,12 @@ def update_run(connection: sa.Connection, run_id: int, state: str, when: float) 
 
 
 def run_keys(connection: sa.Connection, run_id: int) -> Json | None:
-    """A run's uid and its columns of :data:`TASK`, which its trials repeat."""
-    query = sa.select(*(RUNS.c[name] for name in ("uid", *TASK))).where(RunRow.id == run_id)
+    """A run's uid, its sampler and its columns of :data:`TASK`, which its trials repeat."""
+    query = sa.select(*(RUNS.c[name] for name in ("uid", "sampler", *TASK))).where(
+        RunRow.id == run_id
+    )
     row = connection.execute(query).mappings().first()
     return dict(row) if row is not None else None
-
-
-def insert_trial(
-    connection: sa.Connection,
-    keys: Json,
-    run_id: int,
-    number: int,
-    config: Config,
-    result: MeasureResult,
-    flop: float,
-    features: str = "",
-) -> None:
-    """Insert a trial; the same trial again is no error and changes nothing.
-
-    Raises:
-        LogError: the number is taken by another trial, the config is not of the run's space, or a
-            success has no cost.
-    """
-    request = f"add trial {number} to run {run_id}"
-    if config.fingerprint != keys["space_fingerprint"]:
-        space = keys["space_fingerprint"]
-        why = f"its config is of space {config.fingerprint!r}, the run's is {space!r}"
-        raise LogError(request, why, "start a run for each version of a space")
-    if result.ok and not all(map(is_time, result.costs)):
-        why = f"its costs are {result.costs}"
-        raise LogError(request, why, "the costs of a success are seconds, finite and above 0")
-    values = {
-        **{name: keys[name] for name in TASK},
-        **vars(result),
-        "run_id": run_id,
-        "number": number,
-        "config": config.to_json(),
-        "flop": float(flop),
-        "cost": result.cost if result.ok else None,
-        "costs": list(result.costs),
-        "error": clean_text(result.error),
-        "features": features or None,
-    }
-    if connection.execute(UNLESS_THERE[connection.dialect.name, TrialRow], values).rowcount == 1:
-        return
-    there = sa.select(TrialRow.config, TrialRow.status, TrialRow.costs).where(
-        TrialRow.run_id == run_id, TrialRow.number == number
-    )
-    row = connection.execute(there).one()
-    try:
-        known: Config | str = Config.from_json(row.config)
-        same = (known, row.status, tuple(row.costs)) == (config, result.status, result.costs)
-    except BROKEN:
-        known, same = "its config cannot be read", False
-    if not same:
-        why = f"another trial has that number ({row.status}, {known})"
-        raise LogError(request, why, "one process adds the trials of one run")
 
 
 def select_trials(reader: Reader, where: dict[str, Any]) -> list[TrialRecord]:
@@ -198,11 +153,14 @@ def broken_trials(
         log, workload, target, device, fingerprint: as of :meth:`whet.db.TuningLog.trials`.
     """
     readable = len(log.trials(workload, target, device, fingerprint))
-    with log.reading("count trials") as connection:
+
+    def count(connection: sa.Connection) -> int:
         where = conditions(connection, workload, target, device, fingerprint)
         # By their runs: what a broken trial repeats of its run may be what is broken.
         runs = sa.select(RunRow.id).filter_by(**where or {})
         return count_trials(connection, TrialRow.run_id.in_(runs)) - readable if where else 0
+
+    return log.read("count trials", count)
 
 
 def best_query(where: dict[str, Any], runs: Iterable[int] | None = None) -> sa.Select:

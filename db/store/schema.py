@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from whet.compiler.errors import LogError
 from whet.compiler.installed import DISTRIBUTION
 from whet.db.store import engine as db_engine
+from whet.db.store.backup import back_up
 
-SCHEMA = "0002"
+SCHEMA = "0003"
 """The newest revision in ``migrations/versions``: what this version of Whet reads and writes."""
 
 VERSION_TABLE = "whet_version"
 MIGRATIONS = Path(__file__).parent / "migrations"
-TABLES = frozenset({"workload", "target", "device", "run", "trial"})
+TABLES = frozenset({"workload", "target", "device", "task", "run", "trial", "session", "claim"})
 ADVISORY_LOCK = 0x77686574  # "whet": PostgreSQL's name for the right to change our tables
 
 
@@ -38,16 +41,23 @@ def version_of(connection: sa.Connection) -> str | None:
     return None
 
 
-def make_ready(place: db_engine.Place, engine: sa.Engine, read_only: str) -> None:
+def make_ready(
+    place: db_engine.Place,
+    engine: sa.Engine,
+    read_only: str,
+    progress: Callable[[str], Any] | None = None,
+) -> None:
     """Check the tables' version; create or upgrade them where that may be done.
 
     Args:
         place: where the log is.
         engine: an open engine on it.
         read_only: why it can only be read, or "".
+        progress: is given a line on a long upgrade now and then.
 
     Raises:
-        LogError: made by a newer version; not ours; older or empty and read-only.
+        LogError: made by a newer version; not ours; older or empty and read-only; there is no room
+            for the copy that is made before an upgrade.
     """
     with db_engine.reading(engine) as connection:
         version = version_of(connection)
@@ -66,19 +76,36 @@ def make_ready(place: db_engine.Place, engine: sa.Engine, read_only: str) -> Non
         if version is not None:
             why, way_out = f"its tables are of version {version}", f"whet upgrade {place.shown}"
         raise LogError(request, f"{why}, and {read_only}", way_out)
-    upgrade(place)
+    upgrade(place, progress=progress)
 
 
-def upgrade(place: db_engine.Place, to: str = SCHEMA, migrations: Path = MIGRATIONS) -> None:
+def upgrade(
+    place: db_engine.Place,
+    to: str = SCHEMA,
+    migrations: Path = MIGRATIONS,
+    progress: Callable[[str], Any] | None = None,
+) -> None:
     """Create the tables, or bring them up to a revision: all of it or nothing.
 
-    Several processes may do so at once: one migrates, the others wait and find it done.
+    Several processes may do so at once: one migrates, the others wait and find it done. An SQLite
+    file that holds a log is copied first (:mod:`whet.db.store.backup`).
+
+    Args:
+        place: where the log is.
+        to: the revision.
+        migrations: the folder of the revisions.
+        progress: is given a line now and then.
+
+    Raises:
+        LogError: there is no room for the copy; rows would point nowhere.
     """
     # Imported here: a log that is up to date opens without Alembic.
     from alembic import command
     from alembic.config import Config
 
+    copy: Path | None = None
     config = Config()
+    config.attributes["progress"] = progress
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     # SQLite can alter little: batch mode rebuilds a table, and dropping the old one must be let.
     engine, _ = db_engine.open_engine(place, write=True, foreign_keys=False)
@@ -87,11 +114,19 @@ def upgrade(place: db_engine.Place, to: str = SCHEMA, migrations: Path = MIGRATI
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})"))
             config.attributes["connection"] = connection
+            # Under the lock of this transaction: another process may just have done it all.
+            version = version_of(connection)
+            if place.path is not None and version is not None and version < to:
+                copy = back_up(place.path, version)
             command.upgrade(config, to)
             if connection.dialect.name == "sqlite":
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
                 if broken is not None:
                     why = f"a row of {broken[0]} would point nowhere"
                     raise LogError(f"upgrade log {place.shown}", why, "nothing was changed")
+    except BaseException:
+        if copy is not None:  # the log is what it was
+            copy.unlink(missing_ok=True)
+        raise
     finally:
         engine.dispose()

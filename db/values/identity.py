@@ -9,8 +9,10 @@ import math
 import os
 from typing import Any
 
+from whet.compiler.errors import WhetError
 from whet.measure.device.names import Device, fingerprint_of
 from whet.measure.values import Json
+from whet.search_spaces.values import Config
 
 Location = str | os.PathLike[str]
 """The path of a file, or (of a log) an SQLAlchemy URL."""
@@ -36,6 +38,19 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+# Made once: a trial has five values that become JSON.
+_SEPARATORS = (",", ":")
+_STRICT, _LOOSE = (
+    {
+        sort: json.JSONEncoder(
+            sort_keys=sort, separators=_SEPARATORS, default=_plain, allow_nan=allow_nan
+        )
+        for sort in (False, True)
+    }
+    for allow_nan in (False, True)
+)
+
+
 def plain_json(value: Any, *, sort_keys: bool = False) -> str:
     """Strict one-line JSON of a value, its keys in their own order.
 
@@ -43,19 +58,29 @@ def plain_json(value: Any, *, sort_keys: bool = False) -> str:
         value: any nest of dicts, lists, tuples and scalars; a nan or an infinity becomes null.
         sort_keys: order the keys of dicts.
     """
-    separators = (",", ":")
     try:
-        return json.dumps(
-            value, sort_keys=sort_keys, separators=separators, default=_plain, allow_nan=False
-        )
+        return _STRICT[sort_keys].encode(value)
     except ValueError:
-        loose = json.dumps(value, sort_keys=sort_keys, separators=separators, default=_plain)
-        return json.dumps(_finite(json.loads(loose)), separators=separators)
+        loose = _LOOSE[sort_keys].encode(value)
+        return json.dumps(_finite(json.loads(loose)), separators=_SEPARATORS)
 
 
 def digest(value: Any) -> str:
     """SHA-256, in hex, of a value's canonical JSON: the same however its keys were ordered."""
     return hashlib.sha256(plain_json(value, sort_keys=True).encode()).hexdigest()
+
+
+def config_digest(config: Config) -> str:
+    """The key of a config in a log: SHA-256, in hex, of its own key."""
+    return hashlib.sha256(config.key.encode()).hexdigest()
+
+
+def config_digest_of_text(text: Any) -> str | None:
+    """The key of a config that is written as JSON text; None for what is no config."""
+    try:
+        return config_digest(Config.from_json(json.loads(text)))
+    except (ValueError, TypeError, RecursionError, WhetError):
+        return None
 
 
 def clean_text(text: str) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from whet.db.values.identity import device_name
 from whet.db.values.quality import Quality, quality_of
 from whet.measure.device.names import Device
 from whet.measure.values import Json, MeasureResult
 from whet.search_spaces.values import Config, Workload
+
+Told = tuple[int | str, ...]
+"""Results that a proposer was told of: numbers of its own run, ``"t<id>"`` for others' trials."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,34 @@ class TrialRecord:
         speed = f", {self.gflops:.1f} GFLOP/s" if self.flop else ""
         cost = f"{self.cost * 1e3:.4g} ms{speed} ({self.quality})"
         return f"trial {self.number} of {self.workload}: {cost}, {self.config}"
+
+
+class TrialEntry(NamedTuple):
+    """A trial to be recorded.
+
+    Attributes:
+        run_id: the run that proposed it.
+        number: the trial's number in the run, from 0 on.
+        config: the candidate.
+        result: of its measurement.
+        flop: arithmetic operations of one call; 0 when not known.
+        features: of a cost model, from :func:`whet.db.store.vectors.pack`; "": none.
+        told: what its proposer was told of since the proposal before: numbers of its own run, and
+            ``"t<id>"`` for trials of others. None: as the claim of its config says, if any.
+    """
+
+    run_id: int
+    number: int
+    config: Config
+    result: MeasureResult
+    flop: float = 0.0
+    features: str = ""
+    told: Told | None = None
+
+    @property
+    def request(self) -> str:
+        """The purpose of recording it, for an error's text."""
+        return f"add trial {self.number} of run {self.run_id}"
 
 
 @dataclass(frozen=True)

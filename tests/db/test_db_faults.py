@@ -23,13 +23,16 @@ def path(tmp_path):
 
 def fill(log):
     """Let no page be added: SQLite then says what it says of a full disk."""
-    with log.writing("limit the file") as connection:
+
+    def limit(connection):
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
 
+    log.write("limit the file", limit)
+
 
 def test_a_full_disk_is_called_so(path):
-    with TuningLog(path) as log:
+    with TuningLog(path, patience=0) as log:
         run = start(log)
         fill(log)
         for number in (1, 2):  # again, too
@@ -42,7 +45,7 @@ def test_a_full_disk_is_called_so(path):
 
 
 def test_a_full_disk_where_a_run_begins(path):
-    with TuningLog(path) as log:
+    with TuningLog(path, patience=0) as log:
         fill(log)
         with pytest.raises(LogError, match=r"start a run .*: database or disk is full"):
             log.start_run(MATMUL, AVX2, HERE, "f", options={"x": "y" * 50_000})

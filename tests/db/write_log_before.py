@@ -24,6 +24,7 @@ def write() -> None:
     """Write ``before.json``."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copy(LOG, folder))
+        whet.TuningLog(copy).close()  # brings it up to this version
         made = {"built": built_from(copy), "read": read_from(copy)}
     FOUND.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
 

@@ -11,6 +11,7 @@ def command(log: str) -> None:
     """Bring LOG (default: whet.db) up to this version of Whet.
 
     All that is in it stays. Searches do so by themselves; an older Whet cannot open it afterwards.
+    A file is copied first, as LOG.v<its version>.bak.
     """
     from whet.db import TuningLog
     from whet.db.store import engine, faults, schema
@@ -23,7 +24,7 @@ def command(log: str) -> None:
             found = schema.version_of(c)
     finally:
         looked_at.dispose()
-    TuningLog(log, write=found is not None).close()
+    TuningLog(log, write=found is not None, waiting=lambda line: click.echo(line, err=True)).close()
     if found == schema.SCHEMA:
         click.echo(f"{place.shown} is up to date: its tables are of version {found}")
     else:

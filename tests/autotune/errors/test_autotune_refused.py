@@ -120,14 +120,15 @@ def test_the_error_that_ended_a_search_is_the_one_that_is_raised(gemm, tmp_path,
             if len(self.submitted) > 10 and what == "replaced" and other.exists():
                 other.replace(path)
             if len(self.submitted) > 10 and what == "full":
-                with log.writing("limit the file") as connection:
-                    connection.exec_driver_sql("PRAGMA max_page_count = 1")  # what it has already
+                # What it has already, and no more.
+                limit = "PRAGMA max_page_count = 1"
+                log.write("limit the file", lambda c: c.exec_driver_sql(limit))
             return super().collect(timeout)
 
     def cost(config):
         return MeasureResult("ok", (gemm_cost(config),), environment={"x": "y" * 5000})
 
-    with TuningLog(path) as log, pytest.raises(LogError) as caught:
+    with TuningLog(path, patience=0) as log, pytest.raises(LogError) as caught:
         tuned(gemm, Meanwhile(cost), log, 50)
     said = {"replaced": "was replaced by another", "full": "database or disk is full"}[what]
     assert str(caught.value).startswith("add trial ") and said in str(caught.value)

@@ -1,0 +1,250 @@
+"""Trials inserted by the batch: rows, counters of their tasks and claims in one transaction.
+
+Whoever inserts locks the rows of the tasks first, in the order of their ids. So two batches of one
+task never mix, the ids of its trials are in the order of commits, and nobody waits in a circle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from whet.compiler.errors import LogError
+from whet.db.store.models import TASK, ClaimRow, RunRow, TaskRow, TrialRow
+from whet.db.store.reading import BROKEN
+from whet.db.values.decision import FINALISTS_RUN
+from whet.db.values.identity import clean_text, config_digest, plain_json
+from whet.db.values.records import Told, TrialEntry
+from whet.measure.values import Json, MeasureResult, is_time
+from whet.search_spaces.values import Config
+
+TRIALS = TrialRow.__table__
+LOST = "infra_error"
+"""The status of a trial that was not measured: it does not count, and may be tried again."""
+CHUNK = 500
+"""Values in one ``IN (...)``."""
+
+# Made once, so that SQLAlchemy compiles each once.
+INSERT = sa.insert(TrialRow)
+BUMP = (
+    sa.update(TaskRow)
+    .where(TaskRow.id == sa.bindparam("task"))
+    .values(
+        trials=TaskRow.trials + sa.bindparam("more"),
+        succeeded=TaskRow.succeeded + sa.bindparam("well"),
+    )
+)
+
+
+@dataclass
+class _Row:
+    """An entry on its way into the table."""
+
+    entry: TrialEntry
+    keys: Json
+    digest: str
+    known: bool = False
+
+
+def insert_trials(
+    connection: sa.Connection,
+    entries: Sequence[TrialEntry],
+    keys: Mapping[int, Json],
+    drop_recorded: bool = False,
+) -> list[TrialEntry]:
+    """Insert trials; the same trial again is no error and changes nothing.
+
+    Args:
+        connection: a transaction that writes.
+        entries: the trials.
+        keys: of their runs, as :func:`whet.db.store.queries.run_keys` gives them.
+        drop_recorded: leave out a trial whose config another search of the task has recorded.
+
+    Returns:
+        The entries that were left out.
+
+    Raises:
+        LogError: a number is taken by another trial, a config is not of its run's space, or a
+            success has no cost.
+    """
+    rows = [_Row(e, keys[e.run_id], config_digest(e.config)) for e in entries if _check(e, keys)]
+    tasks: dict[tuple[Any, ...], list[_Row]] = {}
+    for row in rows:
+        tasks.setdefault(tuple(row.keys[name] for name in TASK), []).append(row)
+    locked = sorted((lock_task(connection, dict(zip(TASK, key))), key) for key in tasks)
+    _mark_known(connection, rows)
+    dropped: list[TrialEntry] = []
+    for task_id, key in locked:
+        dropped += _insert_of_task(connection, task_id, key, tasks[key], drop_recorded)
+    return dropped
+
+
+def lock_task(connection: sa.Connection, task: Mapping[str, Any]) -> int:
+    """The id of a task's row, which is this transaction's until it ends (SQLite's file is)."""
+    query = sa.select(TaskRow.id).filter_by(**task).with_for_update()
+    return connection.execute(query).scalar_one()
+
+
+def check_space(request: str, config: Config, keys: Json) -> None:
+    """Refuse a config that is of another space than its run's.
+
+    Args:
+        request: its purpose, for the error's text.
+        config: the candidate.
+        keys: of the run.
+
+    Raises:
+        LogError: it is.
+    """
+    space = keys["space_fingerprint"]
+    if config.fingerprint != space:
+        why = f"its config is of space {config.fingerprint!r}, the run's is {space!r}"
+        raise LogError(request, why, "start a run for each version of a space")
+
+
+def _check(entry: TrialEntry, keys: Mapping[int, Json]) -> bool:
+    """Refuse a trial that is none of its run."""
+    check_space(entry.request, entry.config, keys[entry.run_id])
+    result = entry.result
+    if result.ok and not all(map(is_time, result.costs)):
+        why = f"its costs are {result.costs}"
+        raise LogError(entry.request, why, "the costs of a success are seconds, finite and above 0")
+    return True
+
+
+def _mark_known(connection: sa.Connection, rows: list[_Row]) -> None:
+    """Mark the rows that are in the table already; refuse those whose number another trial has."""
+    by_number: dict[tuple[int, int], _Row] = {}
+    for row in rows:
+        place = (row.entry.run_id, row.entry.number)
+        first = by_number.setdefault(place, row)
+        if first is not row:  # twice in one batch
+            _check_same(row.entry, first.entry.config, first.entry.result)
+            row.known = True
+    numbers: dict[int, list[int]] = {}
+    for run_id, number in by_number:
+        numbers.setdefault(run_id, []).append(number)
+    for run_id, wanted in numbers.items():
+        for start in range(0, len(wanted), CHUNK):
+            there = sa.select(
+                TrialRow.number, TrialRow.config, TrialRow.status, TrialRow.costs
+            ).where(TrialRow.run_id == run_id, TrialRow.number.in_(wanted[start : start + CHUNK]))
+            for found in connection.execute(there):
+                row = by_number[run_id, found.number]
+                row.known = True
+                try:
+                    config: Config | None = Config.from_json(found.config)
+                    result = MeasureResult(found.status, tuple(found.costs))
+                except BROKEN:
+                    config, result = None, MeasureResult(LOST)
+                _check_same(row.entry, config, result)
+
+
+def _check_same(entry: TrialEntry, config: Config | None, result: MeasureResult) -> None:
+    """Refuse a number that another trial has."""
+    mine = (entry.config, entry.result.status, tuple(entry.result.costs))
+    if mine != (config, result.status, tuple(result.costs)):
+        known = "its config cannot be read" if config is None else config
+        why = f"another trial has that number ({result.status}, {known})"
+        raise LogError(entry.request, why, "one process adds the trials of one run")
+
+
+def _insert_of_task(
+    connection: sa.Connection,
+    task_id: int,
+    key: tuple[Any, ...],
+    rows: list[_Row],
+    drop_recorded: bool,
+) -> list[TrialEntry]:
+    """Insert the new ones of one task's trials, count them, and end their claims."""
+    new = [row for row in rows if not row.known]
+    searched = [row for row in new if row.keys["sampler"] != FINALISTS_RUN]
+    counted = _counted(connection, key, {row.digest for row in searched})
+    dropped = [r for r in searched if r.digest in counted] if drop_recorded else []
+    gone = set(map(id, dropped))
+    # Finalists are measured without a claim: one of their configs is another's.
+    of_searches = {row.digest for row in rows if row.keys["sampler"] != FINALISTS_RUN}
+    told = _told(connection, task_id, of_searches)
+    values = [_values(row, told) for row in new if id(row) not in gone]
+    if values:
+        connection.execute(INSERT, values)
+    more = well = 0
+    for row in searched:
+        if row.entry.result.status == LOST or id(row) in gone:
+            continue
+        ok = row.entry.result.ok
+        more += row.digest not in counted
+        well += ok and not counted.get(row.digest, False)
+        counted[row.digest] = ok or counted.get(row.digest, False)
+    if more or well:
+        connection.execute(BUMP, {"task": task_id, "more": more, "well": well})
+    if told:
+        of_task = ClaimRow.task_id == task_id
+        for part in _chunks(told):
+            connection.execute(sa.delete(ClaimRow).where(of_task, ClaimRow.config_digest.in_(part)))
+    return [row.entry for row in dropped]
+
+
+def _chunks(values: Iterable[str]) -> list[list[str]]:
+    every = list(values)
+    return [every[i : i + CHUNK] for i in range(0, len(every), CHUNK)]
+
+
+def _counted(connection: sa.Connection, key: tuple[Any, ...], digests: set[str]) -> dict[str, bool]:
+    """Those of some configs that searches of a task have recorded; True: with a success."""
+    counted: dict[str, bool] = {}
+    of_task = [TRIALS.c[name] == value for name, value in zip(TASK, key)]
+    for part in _chunks(digests):
+        query = (
+            sa.select(TrialRow.config_digest, TrialRow.status)
+            .join(RunRow, RunRow.id == TrialRow.run_id)
+            .where(*of_task, TrialRow.config_digest.in_(part))
+            .where(RunRow.sampler != FINALISTS_RUN, TrialRow.status != LOST)
+        )
+        for digest, status in connection.execute(query):
+            counted[str(digest)] = status == "ok" or counted.get(str(digest), False)
+    return counted
+
+
+def _told(connection: sa.Connection, task_id: int, digests: set[str]) -> dict[str, str | None]:
+    """What the claims of some configs say that their proposers were told of."""
+    told: dict[str, str | None] = {}
+    for part in _chunks(digests):
+        query = sa.select(ClaimRow.config_digest, ClaimRow.told).where(
+            ClaimRow.task_id == task_id, ClaimRow.config_digest.in_(part)
+        )
+        told.update((row.config_digest, row.told) for row in connection.execute(query))
+    return told
+
+
+def _values(row: _Row, told: Mapping[str, str | None]) -> dict[str, Any]:
+    entry, result = row.entry, row.entry.result
+    own = None if entry.told is None else plain_json(list(entry.told))
+    return {
+        **{name: row.keys[name] for name in TASK},
+        **vars(result),
+        "run_id": entry.run_id,
+        "number": entry.number,
+        "config": entry.config.to_json(),
+        "config_digest": row.digest,
+        "flop": float(entry.flop),
+        "cost": result.cost if result.ok else None,
+        "costs": list(result.costs),
+        "error": clean_text(result.error),
+        "features": entry.features or None,
+        "told": told.get(row.digest) if own is None else own,
+    }
+
+
+def told_of_text(text: Any) -> Told | None:
+    """What a row says of what its proposer was told of; None where it says nothing readable."""
+    try:
+        told = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    sound = isinstance(told, list) and all(type(item) in (int, str) for item in told)
+    return tuple(told) if sound else None

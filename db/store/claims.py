@@ -1,0 +1,199 @@
+"""The statements of sessions and their claims; each function is a part of one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whet.db.store.batches import LOST, TRIALS, lock_task
+from whet.db.store.models import TASK, ClaimRow, RunRow, SessionRow, TaskRow, TrialRow
+from whet.db.store.processes import Process
+from whet.db.store.reading import Reader
+from whet.db.values.claims import Answer, Full, Mine, Recorded, Taken
+from whet.db.values.decision import FINALISTS_RUN
+from whet.db.values.identity import plain_json
+from whet.db.values.records import Told, TrialRecord
+from whet.measure.values import Json
+
+SESSIONS = SessionRow.__table__
+RUNNING, GONE = "running", "lost"
+"""States of a session that is alive, and of one that others found dead."""
+SESSION_UNLESS_THERE: dict[str, Any] = {
+    dialect: insert(SessionRow).on_conflict_do_nothing()
+    for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
+}
+
+
+def insert_session(connection: sa.Connection, uid: str, process: Process, label: Json) -> int:
+    """Insert a session unless its uid is there; return its id."""
+    values = {
+        "uid": uid,
+        "host": process.host,
+        "boot": process.boot,
+        "pid": process.pid,
+        "pid_started": process.started,
+        "label": label,
+        "beat": 0,
+        "state": RUNNING,
+    }
+    connection.execute(SESSION_UNLESS_THERE[connection.dialect.name], values)
+    return connection.execute(sa.select(SessionRow.id).where(SessionRow.uid == uid)).scalar_one()
+
+
+def beat(connection: sa.Connection, session_id: int) -> None:
+    """Show that a session is alive, also where it was taken for dead."""
+    change = sa.update(SessionRow).where(SessionRow.id == session_id)
+    connection.execute(change.values(beat=SessionRow.beat + 1, state=RUNNING))
+
+
+def running_sessions(connection: sa.Connection) -> Sequence[Any]:
+    """The rows of the sessions that nobody has ended."""
+    return connection.execute(sa.select(SESSIONS).where(SessionRow.state == RUNNING)).all()
+
+
+def process_of(row: Any) -> Process:
+    """The process of a session's row."""
+    return Process(row.host, row.boot, row.pid, row.pid_started)
+
+
+def end_session(
+    connection: sa.Connection, session_id: int, state: str, at_beat: int | None = None
+) -> bool:
+    """End a session and its claims.
+
+    Args:
+        connection: a transaction that writes.
+        session_id: of the session.
+        state: how it ended.
+        at_beat: only where it has not beaten since; None: in any case.
+
+    Returns:
+        True if it was ended here.
+    """
+    own = sa.update(SessionRow).where(SessionRow.id == session_id, SessionRow.state == RUNNING)
+    if at_beat is not None:
+        own = own.where(SessionRow.beat == at_beat)
+    if connection.execute(own.values(state=state)).rowcount != 1:
+        return False
+    # Tasks before claims, as everybody locks them.
+    claimed = sa.select(ClaimRow.task_id).where(ClaimRow.session_id == session_id).distinct()
+    ids = sorted(connection.execute(claimed).scalars())
+    locked = sa.select(TaskRow.id).where(TaskRow.id.in_(ids)).order_by(TaskRow.id)
+    connection.execute(locked.with_for_update()).all()
+    connection.execute(sa.delete(ClaimRow).where(ClaimRow.session_id == session_id))
+    return True
+
+
+def delete_claims(
+    connection: sa.Connection, session_id: int, keys: Mapping[str, Any], digests: Sequence[str]
+) -> None:
+    """End a session's claims of some configs of a task."""
+    task_id = lock_task(connection, {name: keys[name] for name in TASK})
+    connection.execute(
+        sa.delete(ClaimRow)
+        .where(ClaimRow.task_id == task_id, ClaimRow.session_id == session_id)
+        .where(ClaimRow.config_digest.in_(digests))
+    )
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A config that a session wants to measure.
+
+    Attributes:
+        session_id: who claims it.
+        run_id: its run.
+        number: the trial's number in the run.
+        digest: of the config.
+        told: what its proposer was told of since the proposal before.
+    """
+
+    session_id: int
+    run_id: int
+    number: int
+    digest: str
+    told: Told | None = None
+
+
+def insert_claim(
+    connection: sa.Connection, claim: Claim, keys: Json, observer: Process, total: int | None
+) -> Answer:
+    """Claim a config of a task for a session, unless it is recorded or claimed.
+
+    Args:
+        connection: a transaction that writes.
+        claim: the claim.
+        keys: of its run.
+        observer: its session's process, which may see that another's has ended.
+        total: configs of the task that all searches together try; None: any number.
+    """
+    task = {name: keys[name] for name in TASK}
+    task_id = lock_task(connection, task)
+    if (record := _recorded(connection, task, claim.digest)) is not None:
+        return Recorded(record)
+    if (answer := _held(connection, task_id, claim, observer)) is not None:
+        return answer
+    if total is not None:
+        tried = sa.select(TaskRow.trials).where(TaskRow.id == task_id)
+        counts = connection.execute(tried).scalar_one(), count_claims(connection, task_id)
+        if sum(counts) >= total:
+            return Full(*counts)
+    values = {
+        "task_id": task_id,
+        "session_id": claim.session_id,
+        "run_id": claim.run_id,
+        "number": claim.number,
+        "config_digest": claim.digest,
+        "told": None if claim.told is None else plain_json(list(claim.told)),
+    }
+    connection.execute(sa.insert(ClaimRow), values)
+    return Mine()
+
+
+def _held(
+    connection: sa.Connection, task_id: int, claim: Claim, observer: Process
+) -> Mine | Taken | None:
+    """The answer where the config is claimed already; a claim of the dead is ended."""
+    where = (ClaimRow.task_id == task_id, ClaimRow.config_digest == claim.digest)
+    query = (
+        sa.select(ClaimRow.run_id, ClaimRow.number, *SESSIONS.c)
+        .join(SESSIONS, SESSIONS.c.id == ClaimRow.session_id)
+        .where(*where)
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    if row.id == claim.session_id:
+        same = (row.run_id, row.number) == (claim.run_id, claim.number)
+        return Mine() if same else Taken(row.uid, row.host, own=True)
+    if row.state == RUNNING and not process_of(row).is_gone(observer):
+        return Taken(row.uid, row.host)
+    connection.execute(sa.delete(ClaimRow).where(*where))
+    return None
+
+
+def _recorded(
+    connection: sa.Connection, task: Mapping[str, Any], digest: str
+) -> TrialRecord | None:
+    """The trial of a config that searches of a task recorded, a success if there is one."""
+    query = (
+        sa.select(TRIALS)
+        .join(RunRow, RunRow.id == TrialRow.run_id)
+        .where(*(TRIALS.c[name] == value for name, value in task.items()))
+        .where(TrialRow.config_digest == digest, TrialRow.status != LOST)
+        .where(RunRow.sampler != FINALISTS_RUN)
+        .order_by(sa.case((TrialRow.status == "ok", 0), else_=1), TrialRow.id)
+    )
+    rows = connection.execute(query).all()
+    reader = Reader(connection) if rows else None
+    return next(filter(None, map(reader.trial, rows)), None) if reader else None
+
+
+def count_claims(connection: sa.Connection, task_id: int) -> int:
+    """The number of configs of a task that are being measured."""
+    count = sa.select(sa.func.count(ClaimRow.id)).where(ClaimRow.task_id == task_id)
+    return connection.execute(count).scalar_one()
