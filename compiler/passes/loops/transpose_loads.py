@@ -72,12 +72,13 @@ def _squares(stores: Sequence[Stmt], var: Var, count: int) -> dict[object, Buffe
     stored = {x.buffer.data for x in stores if isinstance(x, BufferStore)}
     squares: dict[object, BufferLoad] = {}
     for x in stores:
-        # loads move out of branches, and out of names that hold inside their expression only
-        if any(isinstance(n, Let) or n.op == "if_then_else" for n in nodes_of(x, Let, Call)):
-            return {}
-        for n in nodes_of(x, BufferLoad):
-            if n.buffer.data not in stored and _is_square(n, var, count):
-                squares[structural_key(n)] = n
+        for n in nodes_of(x, Let, Call, BufferLoad):
+            if isinstance(n, BufferLoad):
+                if n.buffer.data not in stored and _is_square(n, var, count):
+                    squares[structural_key(n)] = n
+            # loads move out of branches, and out of names that hold inside their expression only
+            elif isinstance(n, Let) or n.op == "if_then_else":
+                return {}
     return squares
 
 

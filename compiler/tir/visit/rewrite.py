@@ -63,6 +63,17 @@ sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
 Row = tuple[Callable[[Node], tuple[Node, ...]], Callable[[Node, tuple[Node, ...]], Node]]
 
 
+def _values_of(*names: str) -> Callable[[Any], tuple[Any, ...]]:
+    """From an object to the values of some fields."""
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda n: (get(n),)
+
+
+def _nodes(*names: str) -> Row:
+    """The row of a class whose children are in some fields, a node in each."""
+    return _values_of(*names), lambda n, new: changed(n, **dict(zip(names, new)))
+
+
 def _fields(*names: str) -> Row:
     """The row of a class whose children are in some fields: nodes, tuples of nodes, or None."""
 
@@ -101,22 +112,22 @@ def _make_store(n: BufferStore, p: tuple[Node, ...]) -> Node:
 
 #: node class -> (its children, the same node with other children); by hand where there are many
 TABLE: dict[type, Row] = {
-    **dict.fromkeys((Var, SizeVar, IntImm, FloatImm, StringImm), _fields()),
+    **dict.fromkeys((Var, SizeVar, IntImm, FloatImm, StringImm), (lambda n: (), lambda n, p: n)),
     **dict.fromkeys(BINARY, (attrgetter("a", "b"), lambda n, p: type(n)(p[0], p[1], n.dtype))),
-    Cast: _fields("value"),
-    Not: _fields("a"),
-    Select: _fields("condition", "true_value", "false_value"),
+    Cast: _nodes("value"),
+    Not: _nodes("a"),
+    Select: _nodes("condition", "true_value", "false_value"),
     BufferLoad: (lambda n: n.indices if n.mask is None else (*n.indices, n.mask), _make_load),
-    ProducerLoad: _fields("indices"),
-    Ramp: _fields("base"),
-    Broadcast: _fields("value"),
+    ProducerLoad: (attrgetter("indices"), lambda n, p: ProducerLoad(n.producer, p, n.dtype)),
+    Ramp: _nodes("base"),
+    Broadcast: _nodes("value"),
     Shuffle: _fields("vectors"),
-    Let: _fields("value", "body"),
+    Let: _nodes("value", "body"),
     BufferView: _fields("shape", "strides", "offset"),
     Call: (attrgetter("args"), lambda n, p: Call(n.dtype, n.op, p)),
     Reduce: _fields("source", "condition", "init"),
     For: (
-        attrgetter("min", "extent", "body"),
+        lambda n: (n.min, n.extent, n.body),
         lambda n, p: For(n.var, p[0], p[1], n.kind, p[2], n.annotations, n.thread),
     ),
     BufferStore: (
@@ -124,18 +135,28 @@ TABLE: dict[type, Row] = {
         _make_store,
     ),
     SeqStmt: (attrgetter("seq"), lambda n, p: seq(*p)),
-    IfThenElse: _fields("condition", "then_case", "else_case"),
+    IfThenElse: (
+        lambda n: (
+            (n.condition, n.then_case)
+            if n.else_case is None
+            else (n.condition, n.then_case, n.else_case)
+        ),
+        lambda n, p: IfThenElse(p[0], p[1], p[2] if len(p) > 2 else None, n.likely),
+    ),
     Allocate: (lambda n: (n.body,), lambda n, p: Allocate(n.buffer, p[0])),
-    AllocateConst: _fields("body"),
-    DeclBuffer: _fields("body"),
-    LetStmt: _fields("value", "body"),
+    AllocateConst: _nodes("body"),
+    DeclBuffer: _nodes("body"),
+    LetStmt: _nodes("value", "body"),
     AssertStmt: _fields("condition", "body", "values"),
-    While: _fields("condition", "body"),
-    AttrStmt: _fields("value", "body"),
-    Evaluate: _fields("value"),
+    While: _nodes("condition", "body"),
+    AttrStmt: _nodes("value", "body"),
+    Evaluate: _nodes("value"),
 }
 for _kind, (_parts, _with_parts) in TABLE.items():
     _kind.parts, _kind.with_parts = property(_parts), _with_parts  # type: ignore[attr-defined]
+
+#: the first column; a call of its functions costs less than a property
+PARTS = {kind: row[0] for kind, row in TABLE.items()}
 
 
 #: classes without children
@@ -187,7 +208,7 @@ class Rewriter:
         rules, inner = self.rules, self.children if self.done is None else self._once
         changed = False
         new = []
-        for p in node.parts:  # lowering spends its time in this loop: no call where none is needed
+        for p in PARTS[type(node)](node):  # lowering's time is spent here: as few calls as can be
             rule = rules.get(type(p), inner)
             if rule is None:
                 new.append(p)
@@ -207,9 +228,19 @@ def changed(node: Node, /, **fields: Any) -> Node:
             type(new) is tuple and len(new) == len(old) and all(map(is_, new, old))
         ):
             kind = type(node)
-            names = kind.__match_args__
-            return kind(*[fields[f] if f in fields else getattr(node, f) for f in names])
+            values_of, place = _layout(kind)  # type: ignore[arg-type]
+            values = [*values_of(node)]
+            for field, value in fields.items():
+                values[place[field]] = value
+            return kind(*values)
     return node
+
+
+@cache
+def _layout(kind: type) -> tuple[Callable[[Any], tuple[Any, ...]], dict[str, int]]:
+    """How to read all fields of a class in the order of its arguments, and the place of each."""
+    names = kind.__match_args__  # type: ignore[attr-defined]
+    return _values_of(*names), {name: place for place, name in enumerate(names)}
 
 
 def statements_of(node: Node) -> list[Stmt]:
@@ -217,7 +248,7 @@ def statements_of(node: Node) -> list[Stmt]:
     kind = type(node)
     if kind is BufferStore or kind is Evaluate:
         return []
-    return [p for p in node.parts if isinstance(p, Stmt)]
+    return [p for p in PARTS[kind](node) if isinstance(p, Stmt)]
 
 
 def nodes_of(node: Node, *kinds: type) -> list[Any]:
@@ -229,14 +260,15 @@ def nodes_of(node: Node, *kinds: type) -> list[Any]:
     seen: set[int] = set()
 
     def walk(n: Node) -> None:
-        for p in n.parts:
+        kind = type(n)
+        for p in PARTS[kind](n):
             if type(p) in LEAVES:
                 if type(p) in wanted:
                     out.append(p)
             elif id(p) not in seen:
                 seen.add(id(p))
                 walk(p)
-        if type(n) in wanted:
+        if kind in wanted:
             out.append(n)
 
     walk(node)
@@ -281,7 +313,8 @@ def nodes(roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]] | None = N
         if id(n) in seen:
             continue
         seen.add(id(n))
-        inside = n.parts if parts is None else parts(n)
+        kind = type(n)
+        inside = () if kind in LEAVES else PARTS[kind](n) if parts is None else parts(n)
         if inside:
             stack += (n, None, *reversed(inside))
         else:
@@ -303,7 +336,7 @@ def substitute(node: Node, values: Mapping[Var, PrimExpr]) -> Node:
             return n
         found = done.get(id(n))
         if found is None:
-            old = n.parts
+            old = PARTS[kind](n)
             new = tuple([walk(p) for p in old])
             found = done[id(n)] = n if all(map(is_, old, new)) else n.with_parts(new)
         return found
@@ -323,5 +356,5 @@ def variables(node: Node) -> set[Var]:
             found.add(n)
         elif kind not in LEAVES and id(n) not in seen:
             seen.add(id(n))
-            stack.extend(n.parts)
+            stack.extend(PARTS[kind](n))
     return found
