@@ -385,13 +385,13 @@ class TuningLog(Database):
         return self.read_records("read trials", lambda r: points.page_of(r, task, start, count))
 
     def export_json(self, path: Location) -> int:
-        """Write every run and trial to a file, one JSON object a line; return how many trials."""
+        """:func:`whet.db.exchange.export_log` to a file; the number of records written."""
         from whet.db import exchange
 
-        return exchange.export_json(self, path)
+        return exchange.export_log(self, path).records
 
-    def import_json(self, path: Location) -> int:
-        """Add the runs and trials of an exported file: all or none; return how many were new."""
+    def import_json(self, path: Location, skip_broken: bool = False) -> int:
+        """:func:`whet.db.exchange.import_log` of a file; the number of records that were new."""
         from whet.db import exchange
 
-        return exchange.import_json(self, path)
+        return exchange.import_log(self, path, skip_broken=skip_broken).records

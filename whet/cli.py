@@ -20,6 +20,7 @@ COMMANDS = {
     "report": "whet.commands.report",
     "bench": "whet.commands.bench",
     "check-kernel": "whet.commands.check_kernel",
+    "log": "whet.commands.log",
     "upgrade": "whet.commands.upgrade",
     "doctor": "whet.commands.doctor",
 }

@@ -89,7 +89,7 @@ def place_of(location: Location) -> Place:
         url = sa.make_url(text)
     except (exc.ArgumentError, ValueError) as error:
         raise LogError(
-            "open a log",
+            f"open log {text.partition('://')[0]}://...",
             "its URL cannot be read",
             "postgresql://user:password@host/name, or a path",
         ) from error
@@ -196,7 +196,11 @@ def _check_file(path: Path, shown: str, write: bool) -> str:
         head = file.read(len(SQLITE_MAGIC))
     if (head and head != SQLITE_MAGIC) or not (head or write):
         why = f"it is not a database (it begins with {head!r})" if head else "it is an empty file"
-        raise LogError(request, why, "give another path, or move the file away")
+        out = "give another path, or move the file away"
+        if head.lstrip().startswith(b"{"):
+            why = "it is an export, lines of JSON, and no log"
+            out = f"make a log of it: whet log import {path} --log whet.db"
+        raise LogError(request, why, out)
     if not write:
         return "it was opened for reading"
     if not os.access(path, os.W_OK):

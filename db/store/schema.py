@@ -22,8 +22,16 @@ TABLES = frozenset({"workload", "target", "device", "task", "run", "trial", "ses
 ADVISORY_LOCK = 0x77686574  # "whet": PostgreSQL's name for the right to change our tables
 
 
-def version_of(connection: sa.Connection) -> str | None:
-    """The revision of the tables in this database, or None where there are none of ours."""
+def version_of(connection: sa.Connection, shown: str = "it") -> str | None:
+    """The revision of the tables in this database, or None where there are none of ours.
+
+    Args:
+        connection: a transaction.
+        shown: the log's location, for errors.
+
+    Raises:
+        LogError: the database is another program's.
+    """
     tables = set(sa.inspect(connection).get_table_names())
     if VERSION_TABLE in tables:
         query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")
@@ -34,7 +42,7 @@ def version_of(connection: sa.Connection) -> str | None:
     # A server's database may be shared with other programs; an SQLite file is one program's.
     if others and (connection.dialect.name == "sqlite" or others & TABLES):
         raise LogError(
-            "open a log",
+            f"open log {shown}",
             f"the database is another program's (its tables: {', '.join(sorted(others)[:6])})",
             "give a database or a file of its own",
         )
@@ -60,7 +68,7 @@ def make_ready(
             for the copy that is made before an upgrade.
     """
     with db_engine.reading(engine) as connection:
-        version = version_of(connection)
+        version = version_of(connection, place.shown)
     if version == SCHEMA:
         return
     request = f"open log {place.shown}"
@@ -115,7 +123,7 @@ def upgrade(
                 connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})"))
             config.attributes["connection"] = connection
             # Under the lock of this transaction: another process may just have done it all.
-            version = version_of(connection)
+            version = version_of(connection, place.shown)
             if place.path is not None and version is not None and version < to:
                 copy = back_up(place.path, version)
             command.upgrade(config, to)
