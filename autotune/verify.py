@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from whet.autotune.results.failures import last_line
 from whet.autotune.results.recorded import known_here, opened
 from whet.autotune.results.trial import Trial
 from whet.autotune.search.finalists import SECONDS, is_behind, measure_again
@@ -31,6 +33,8 @@ HOLDS, WITHDRAWN, UNCHECKED = "holds", "withdrawn", "not checked"
 TRIES = 8
 """Records of one task that are looked at, each after the one before it was withdrawn."""
 LOST = "infra_error"
+RAISED = re.compile(r"(?:\w+\.)*(\w*(?:Error|Exception): .*)")
+"""The line of a traceback that names the error."""
 
 Say = Callable[[str], Any]
 
@@ -234,9 +238,9 @@ def _verdict(results: list[Trial], best: TrialRecord) -> tuple[str, str]:
     """The outcome of a record that was measured last, after the default; and why."""
     default, own = results[0], results[-1]
     if own.result.status == LOST:
-        return UNCHECKED, _first_line(own.result.error)
+        return UNCHECKED, _said(own.result.error)
     if not own.result.ok:
-        said = _first_line(own.result.error)
+        said = _said(own.result.error)
         return WITHDRAWN, f"{own.result.status}: {said}" if said else own.result.status
     times = f"{duration(own.cost)}, recorded {duration(best.cost)}"
     if own is default or not default.result.ok:
@@ -252,9 +256,10 @@ def _verdict(results: list[Trial], best: TrialRecord) -> tuple[str, str]:
     return HOLDS, f"{times}; {compared}"
 
 
-def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+def _said(text: str) -> str:
+    """The line of an error's text that names the error, else its last: state and notes follow."""
+    named = [match for line in text.splitlines() if (match := RAISED.match(line))]
+    return last_line(named[-1][1] if named else text)
 
 
 def summary_line(found: Iterable[Verified]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from whet.compiler.errors import LogError
-from whet.db.store.engine import SQLITE_MAGIC
+from whet.db.quick.place import SQLITE_MAGIC
 from whet.db.store.reading import BROKEN
 from whet.search_spaces.values.counted import counted
 

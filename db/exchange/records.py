@@ -6,9 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from whet.db.quick.rows import identity_of
 from whet.db.store import vectors
-from whet.db.store.models import DeviceRow, TargetRow
-from whet.db.store.reading import checked_identity
 from whet.db.values.records import RunRecord, Told, TrialEntry, TrialRecord
 from whet.measure.values import Json, MeasureResult, is_number
 from whet.search_spaces.values import Config, Workload
@@ -118,8 +117,8 @@ def run_of(data: Json) -> RunRecord:
     ):
         raise ValueError("times of a run are finite numbers")
     workload = Workload.from_json(fields.pop("workload"))
-    checked_identity(TargetRow, fields["target"])
-    checked_identity(DeviceRow, fields["device"])
+    identity_of("target", fields["target"])
+    identity_of("device", fields["device"])
     return RunRecord(id=0, workload=workload, **fields)
 
 

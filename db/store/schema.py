@@ -10,13 +10,10 @@ import sqlalchemy as sa
 
 from whet.compiler.errors import LogError
 from whet.compiler.installed import DISTRIBUTION
+from whet.db.quick.place import SCHEMA, VERSION_TABLE, Place
 from whet.db.store import engine as db_engine
 from whet.db.store.backup import back_up
 
-SCHEMA = "0003"
-"""The newest revision in ``migrations/versions``: what this version of Whet reads and writes."""
-
-VERSION_TABLE = "whet_version"
 MIGRATIONS = Path(__file__).parent / "migrations"
 TABLES = frozenset({"workload", "target", "device", "task", "run", "trial", "session", "claim"})
 ADVISORY_LOCK = 0x77686574  # "whet": PostgreSQL's name for the right to change our tables
@@ -50,7 +47,7 @@ def version_of(connection: sa.Connection, shown: str = "it") -> str | None:
 
 
 def make_ready(
-    place: db_engine.Place,
+    place: Place,
     engine: sa.Engine,
     read_only: str,
     progress: Callable[[str], Any] | None = None,
@@ -88,7 +85,7 @@ def make_ready(
 
 
 def upgrade(
-    place: db_engine.Place,
+    place: Place,
     to: str = SCHEMA,
     migrations: Path = MIGRATIONS,
     progress: Callable[[str], Any] | None = None,

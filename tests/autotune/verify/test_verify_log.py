@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from autotune_kernels import sometimes
 
@@ -11,7 +13,6 @@ from whet.cli import main
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db import TuningLog
 from whet.measure import MeasureResult, ReplayPool
-from whet.search_spaces.template import template
 
 FAST, MIDDLE, SLOW = 1e-6, 2e-6, 3e-6
 
@@ -22,7 +23,7 @@ def tuned(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = whet.create_task("matmul", args=(16, 16, 16), target="llvm")
     space, costs = task.config_space, {}
-    winners = [c for c in space.sample(40, seed=1) if c != space.default][:2]
+    winners = [c for c in islice(space, 9) if c != space.default][:2]
     costs[space.default.key] = MIDDLE
     run_costs = {winners[0].key: FAST, winners[1].key: FAST * 1.2}
 
@@ -137,13 +138,14 @@ def test_real_kernels_are_built_checked_and_measured(tmp_path, monkeypatch, caps
     space = task.config_space
     cannot = next(c for c in space if c.choice("broken"))
     can = next(c for c in space if not c.choice("broken") and c != space.default)
-    assert template is not None and sometimes.name == task.name
+    assert task.name == sometimes.name
     with TuningLog("whet.db") as log:
         run = log.start_run(task.workload, task.target, None, space.fingerprint, "random", 0)
         for number, (config, cost) in enumerate(((space.default, 2.0), (can, 1.5), (cannot, 1.0))):
             log.add_trial(run, number, config, MeasureResult("ok", (cost,)))
     code = main(["log", "verify", "whet.db", "--seconds", "0.5"])
     said = capsys.readouterr()
-    assert code == 1 and "lower_error" in said.out and "whet.db: 1 withdrawn" in said.out
+    assert code == 1 and "whet.db: 1 withdrawn" in said.out
+    assert "lower_error: ScheduleError: " in said.out
     assert "starting the workers" in said.err
     assert best(task) in (can, space.default) and best(task) != cannot
