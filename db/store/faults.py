@@ -46,6 +46,11 @@ def errors_named(
     """
     try:
         yield
+    except LogError as error:
+        if place.shown not in str(error):  # what refuses a record does not know where it is kept
+            asked, *others = error.args
+            error.args = (f"{asked} (log {place.shown})", *others)
+        raise
     except WhetError:
         raise
     except GaveUp as gave_up:

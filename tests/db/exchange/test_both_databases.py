@@ -89,3 +89,18 @@ def test_prune_and_distill(location, source, tmp_path):
         assert pruned.trials == 7 and (pruned.backup is None) == (log.place.path is None)
         assert bests_of(log) == bests
         assert log_stats(log).configs == 5 and prune_log(log, 1).trials == 0
+
+
+def test_an_error_about_a_record_names_the_log(location):
+    with TuningLog(location) as log:
+        run = start(log)
+        log.add_trial(run, 0, config(0), ok(1.0))
+        for request in (
+            lambda: log.add_trial(run, 0, config(1), ok(1.0)),
+            lambda: log.add_trial(run, 1, config(1, "another"), ok(1.0)),
+            lambda: log.add_trial(7, 0, config(0), ok(1.0)),
+            lambda: log.finish_run(7),
+        ):
+            with pytest.raises(LogError) as caught:
+                request()
+            assert str(caught.value).count(log.location) == 1
