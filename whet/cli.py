@@ -20,6 +20,8 @@ COMMANDS = {
     "report": "whet.commands.report",
     "bench": "whet.commands.bench",
     "check-kernel": "whet.commands.check_kernel",
+    "worker": "whet.commands.worker",
+    "top": "whet.commands.top",
     "upgrade": "whet.commands.upgrade",
     "doctor": "whet.commands.doctor",
 }
