@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -39,6 +40,9 @@ END_S = 20.0
 """Seconds for the end of Ray's processes, after those for draining."""
 STORE_BYTES = 100 << 20
 """Ray's object store: only small values travel."""
+PREFIX, OWNER = "whet-ray-", "owner"
+"""The name of a folder for Ray's files, and of the file in it that its worker locks."""
+LONGEST_PARENT = 24
 OWN_PORTS = (
     *("node-manager", "object-manager", "runtime-env-agent"),
     *("dashboard-agent-listen", "dashboard-agent-grpc", "metrics-export"),
@@ -366,8 +370,20 @@ def _is_listening(address: str) -> bool:
 def _folder() -> Iterator[str]:
     """A folder for Ray's files with a short name: sockets' paths have at most 107 characters."""
     parent = tempfile.gettempdir()
-    folder = tempfile.mkdtemp(prefix="whet-ray-", dir=parent if len(parent) <= 24 else "/tmp")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    parent = parent if len(parent) <= LONGEST_PARENT else "/tmp"
+    _remove_left_ones(Path(parent))
+    folder = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
+    with open(Path(folder, OWNER), "w") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left_ones(parent: Path) -> None:
+    """Remove the folders of workers that were killed: nobody locks their owner's file."""
+    for path in parent.glob(f"{PREFIX}*/{OWNER}"):
+        with contextlib.suppress(OSError), open(path, "r+") as owner:  # another user's, or gone
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path.parent, ignore_errors=True)

@@ -34,14 +34,17 @@ def command(places: tuple[str, ...], once: bool, every: float) -> None:
     from rich.console import Console
 
     with contextlib.ExitStack() as opened:
-        readers = [_reader(place, opened) for place in places or ("whet.db",)]
         console = Console()
+        with console.status("asking"):  # a cluster takes seconds for its first answer
+            readers = [_reader(place, opened) for place in places or ("whet.db",)]
+            first = _look(readers)
         if once:
-            console.print(_look(readers))
+            console.print(first)
             return
         from rich.live import Live
 
-        with Live(_look(readers), console=console, auto_refresh=False, screen=True) as live:
+        with Live(first, console=console, auto_refresh=False, screen=True) as live:
+            live.refresh()
             while True:
                 time.sleep(every)
                 live.update(_look(readers), refresh=True)

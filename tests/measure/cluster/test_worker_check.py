@@ -198,3 +198,19 @@ def test_what_a_machine_announces(monkeypatch, home):
     assert join.announced(only_builds.division, only_builds._gpus()) == {}
     without = Member(JoinOptions(gpus=False), print)
     assert all(d.cores for d in join.announced(without.division, without._gpus()))
+
+
+def test_gpus_are_counted_by_their_kinds(monkeypatch):
+    from whet.compiler.errors import TargetError
+    from whet.measure.device import identity
+
+    kinds = {"gpu0": "cuda-1", "gpu1": "cuda-2", "gpu2": "cuda-1"}
+    monkeypatch.setattr(identity, "every_gpu", lambda: tuple(kinds))
+    monkeypatch.setattr(identity, "describe", lambda gpu, target: {"fingerprint": kinds[gpu]})
+    assert join.own_gpus() == {"cuda-1": 2, "cuda-2": 1}
+
+    def none():
+        raise TargetError("cuda", "no driver")
+
+    monkeypatch.setattr(identity, "every_gpu", none)
+    assert join.own_gpus() == {}

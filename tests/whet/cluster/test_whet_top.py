@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import pty
+import select
+import signal
 import socket
+import subprocess
+import sys
+import time
 
 import pytest
 from db_records import AVX512, HERE, MATMUL, config, failed, ok, start
@@ -87,7 +93,7 @@ def test_rates_are_of_the_last_minute_of_each_run():
 
 
 def test_once_prints_a_log_without_ray(log, capsys, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setenv("COLUMNS", "160")
     with log.open_session({"task": "matmul"}) as session:
         search(log, session)
@@ -96,6 +102,33 @@ def test_once_prints_a_log_without_ray(log, capsys, monkeypatch):
     for words in (str(os.getpid()), "1 search, 4 trials, 2/s, 2 in flight", "1 ms", "1 run_crash"):
         assert words in text
     assert str(MATMUL)[:20] in text and HERE["fingerprint"] in text
+
+
+def test_it_goes_on_until_ctrl_c(log, tmp_path):
+    """On a terminal of its own: a trial that is added while it runs is seen."""
+    command = [sys.executable, "-m", "whet.cli", "top", str(log.location), "--every", "50ms"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "160", "LINES": "40"}
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, env=environment) as shown:
+        os.close(theirs)
+        text = read_until(ours, "0 trials")
+        assert "0 searches, 0 trials" in text
+        with log.open_session({}) as session:
+            search(log, session)
+            assert "1 search, 4 trials" in read_until(ours, "4 trials, 2/s")
+        read_until(ours, "0 searches, 4 trials")
+        shown.send_signal(signal.SIGINT)
+        assert shown.wait(30) == 130
+    os.close(ours)
+
+
+def read_until(terminal, words, seconds=60.0):
+    """What a terminal shows, up to some words."""
+    text, end = "", time.monotonic() + seconds
+    while words not in text:
+        assert select.select([terminal], [], [], end - time.monotonic())[0], text
+        text += os.read(terminal, 1 << 16).decode(errors="replace")
+    return text
 
 
 def test_a_log_that_is_not_there_is_said_to_be(tmp_path, capsys):
