@@ -294,7 +294,8 @@ class Member:
             self.say(f"other machines: whet worker --address {self.head}")
 
     def _is_member(self, reader: ClusterReader) -> bool:
-        nodes = reader.read().nodes
+        cluster = reader.poll(LOOK_S)
+        nodes = cluster.nodes if cluster else ()
         return any(node.labels.get(NODE_LABEL) == self.label for node in nodes)
 
     def _check_listeners(self, child: subprocess.Popen[bytes], said: Path) -> None:

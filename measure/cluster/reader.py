@@ -155,6 +155,7 @@ class ClusterReader:
         check_listens(address)
         token.find(address.removeprefix("ray://"))
         self.address = address
+        self._line: bytes | None = None  # the answer so far; None: nothing was asked
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # close() does
         self._child = subprocess.Popen(
             [sys.executable, "-m", "whet.measure.cluster.probe", address, str(os.getpid())],
@@ -180,20 +181,34 @@ class ClusterReader:
         Raises:
             MeasureError: it does not answer, or refuses the token.
         """
+        cluster = self.poll(seconds)
+        if cluster is None:
+            self._fail(f"no answer in {seconds:g} s")
+        return cluster
+
+    def poll(self, seconds: float) -> Cluster | None:
+        """:meth:`read` that may be called again where it gives None: no answer yet.
+
+        Raises:
+            MeasureError: it refuses the token, or is gone.
+        """
         assert self._child.stdin is not None and self._child.stdout is not None
-        line, end = b"", time.monotonic() + seconds
-        try:
-            self._child.stdin.write(b"\n")
-            self._child.stdin.flush()
-        except BrokenPipeError:
-            self._fail("it ended")
-        while not line.endswith(b"\n"):
+        end = time.monotonic() + seconds
+        if self._line is None:
+            self._line = b""
+            try:
+                self._child.stdin.write(b"\n")
+                self._child.stdin.flush()
+            except BrokenPipeError:
+                self._fail("it ended")
+        while not self._line.endswith(b"\n"):
             left = max(0.0, end - time.monotonic())
             if not select.select([self._child.stdout], [], [], left)[0]:
-                self._fail(f"no answer in {seconds:g} s")
+                return None
             if not (more := os.read(self._child.stdout.fileno(), 1 << 16)):
                 self._fail("it ended")
-            line += more
+            self._line += more
+        line, self._line = self._line, None
         return Cluster.of_snapshot(json.loads(line))
 
     def close(self) -> None:

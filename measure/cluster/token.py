@@ -93,10 +93,8 @@ def authenticate() -> None:
     if MODE in os.environ or not (settings.ray_token() or _has_text(settings.ray_token_path())):
         return
     os.environ[MODE] = TOKEN
-    if "ray" in sys.modules:  # it has read the environment
-        import ray._raylet as raylet
-
-        core: Any = raylet
+    core: Any = sys.modules.get("ray._raylet")
+    if core is not None:  # it has read the environment
         core.Config.initialize("")
 
 

@@ -21,6 +21,9 @@ BETWEEN = "2s"
 WORD = 44
 """Characters of a workload or a label that are shown."""
 
+WIDTH = 160
+"""Characters of a line that no terminal shows."""
+
 
 @click.command("top")
 @click.argument("places", nargs=-1, metavar="[LOG] [ray://HOST:PORT]")
@@ -35,6 +38,8 @@ def command(places: tuple[str, ...], once: bool, every: float) -> None:
 
     with contextlib.ExitStack() as opened:
         console = Console()
+        if not console.is_terminal:  # a file or a pipe, which has no width
+            console.width = max(console.width, WIDTH)
         with console.status("asking"):  # a cluster takes seconds for its first answer
             readers = [_reader(place, opened) for place in places or ("whet.db",)]
             first = _look(readers)

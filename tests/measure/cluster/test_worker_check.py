@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -114,8 +115,9 @@ def test_a_token_in_the_environment_and_none_at_all(home, monkeypatch):
 
 
 def test_a_driver_shows_the_token_that_is_there(home, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "ray")
+    told = []
+    core = SimpleNamespace(Config=SimpleNamespace(initialize=told.append))
+    monkeypatch.setitem(sys.modules, "ray._raylet", core)
     token.authenticate()
     assert "RAY_AUTH_MODE" not in os.environ
     token.make()
@@ -123,8 +125,9 @@ def test_a_driver_shows_the_token_that_is_there(home, monkeypatch):
     token.authenticate()
     assert os.environ["RAY_AUTH_MODE"] == "disabled"
     monkeypatch.delenv("RAY_AUTH_MODE")
+    assert not told
     token.authenticate()
-    assert os.environ["RAY_AUTH_MODE"] == "token"
+    assert os.environ["RAY_AUTH_MODE"] == "token" and told == [""]
 
 
 @pytest.mark.parametrize(

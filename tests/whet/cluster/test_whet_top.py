@@ -94,7 +94,7 @@ def test_rates_are_of_the_last_minute_of_each_run():
 
 def test_once_prints_a_log_without_ray(log, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("COLUMNS", "40")
     with log.open_session({"task": "matmul"}) as session:
         search(log, session)
         assert main(["top", str(log.location), "--once"]) == 0
