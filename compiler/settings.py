@@ -13,6 +13,9 @@ Nothing else looks at the environment.
 | ``CUDA_VISIBLE_DEVICES`` | all | GPUs that programs see; names the lock of the one that measures |
 | ``CUDA_DEVICE_ORDER`` | ``FASTEST_FIRST`` | how CUDA numbers GPUs; or ``PCI_BUS_ID`` |
 | ``CUDA_HOME`` | ``/usr/local/cuda`` | the CUDA toolkit, for its disassembler |
+| ``RAY_AUTH_MODE`` | ``token`` | what a Ray cluster asks of who connects; or ``disabled`` |
+| ``RAY_AUTH_TOKEN`` | none | the token itself, in place of a file |
+| ``RAY_AUTH_TOKEN_PATH`` | ``~/.ray/auth_token`` | the file of the token |
 | ``WHET_TUTORIAL_EXEC_PATTERN`` | all | lessons that building the documentation executes |
 
 ``WHET_CPU`` is ``x86-64-v2``, ``x86-64-v3``, ``x86-64-v4`` (vectors of 16, 32 and 64 bytes) or
@@ -122,3 +125,35 @@ def cuda_home() -> str:
 def hides_cuda_devices() -> bool:
     """True if ``CUDA_VISIBLE_DEVICES`` is set and names no GPU."""
     return "CUDA_VISIBLE_DEVICES" in os.environ and not cuda_visible_devices()
+
+
+def ray_auth_mode() -> str:
+    """``RAY_AUTH_MODE``, or ``token``: what a Ray cluster asks of who connects.
+
+    Raises:
+        ArgumentError: it is neither ``token`` nor ``disabled``.
+    """
+    text = _text("RAY_AUTH_MODE").lower() or "token"
+    if text not in ("token", "disabled"):
+        raise ArgumentError(
+            f"RAY_AUTH_MODE={text}",
+            "a cluster asks for a token, or for nothing",
+            "unset it, which is 'token'; 'disabled' lets everybody run code who reaches the ports",
+        )
+    return text
+
+
+def ray_token() -> str:
+    """``RAY_AUTH_TOKEN``: the token of a Ray cluster; empty where a file has it."""
+    return _text("RAY_AUTH_TOKEN")
+
+
+def ray_token_path() -> Path:
+    """``RAY_AUTH_TOKEN_PATH``, or ``~/.ray/auth_token``: the file of a Ray cluster's token."""
+    given = _text("RAY_AUTH_TOKEN_PATH")
+    return Path(given).expanduser() if given else Path.home() / ".ray" / "auth_token"
+
+
+def inherited() -> dict[str, str]:
+    """A copy of the whole environment, for a program that is started."""
+    return dict(os.environ)

@@ -21,6 +21,8 @@ COMMANDS = {
     "bench": "whet.commands.bench",
     "check-kernel": "whet.commands.check_kernel",
     "log": "whet.commands.log",
+    "worker": "whet.commands.worker",
+    "top": "whet.commands.top",
     "upgrade": "whet.commands.upgrade",
     "doctor": "whet.commands.doctor",
 }

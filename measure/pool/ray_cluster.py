@@ -42,6 +42,10 @@ def connected(address: str | None = None) -> Iterator[Any]:
     with _lock:
         if address is None and "ray" not in sys.modules:
             os.environ.setdefault(LOOPBACK, "0")
+        if address:
+            from whet.measure.cluster.token import authenticate
+
+            authenticate()
         try:
             import ray
         except ImportError as error:

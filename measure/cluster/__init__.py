@@ -1,0 +1,1 @@
+"""The machines of a Ray cluster: their announced devices, their check, joining and leaving."""
