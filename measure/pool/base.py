@@ -19,11 +19,25 @@ class PoolBase:
     """
 
     def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+        self._capacity = capacity
         self.best_costs: dict[str, float] = {}
         self._tickets = 0
         self._done: list[tuple[int, MeasureResult]] = []
         self._closed = False
+
+    @property
+    def capacity(self) -> int:
+        """Candidates to keep in flight so that nothing waits; it may change."""
+        return self._capacity
+
+    @property
+    def devices(self) -> dict[str, int]:
+        """The devices that measure, counted by kind; none where nothing is measured."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """Lines for the user since the last call: machines that came, left, were lost."""
+        return []
 
     def close(self) -> None:
         """Take no more candidates."""
@@ -43,7 +57,7 @@ class PoolBase:
     def _finished(self, ticket: int, inp: MeasureInput, result: MeasureResult) -> None:
         """Hand a result to the next :meth:`collect`."""
         if result.ok:
-            key = inp.workload.key
+            key = best_key(inp)
             self.best_costs[key] = min(result.cost, self.best_costs.get(key, result.cost))
         self._done.append((ticket, result))
 
@@ -54,6 +68,11 @@ class PoolBase:
     def _check_open(self, method: str) -> None:
         if self._closed:
             raise MeasureError(f"{method}()", "the pool is closed", "open another one")
+
+
+def best_key(inp: MeasureInput) -> str:
+    """The name of a candidate's best cost: its workload's, with the kind of device it names."""
+    return f"{inp.workload.key} on {inp.device}" if inp.device else inp.workload.key
 
 
 def check_count(workers: int | None) -> None:
