@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from whet.compiler.errors import MeasureError
@@ -16,11 +16,16 @@ class PoolBase:
 
     Args:
         capacity: the number of candidates to keep in flight.
+
+    Attributes:
+        say: called with each line for the user while results are collected; None: :meth:`notes`
+            gives them.
     """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self.best_costs: dict[str, float] = {}
+        self.say: Callable[[str], None] | None = None
         self._tickets = 0
         self._done: list[tuple[int, MeasureResult]] = []
         self._closed = False
@@ -38,6 +43,11 @@ class PoolBase:
     def notes(self) -> list[str]:
         """Lines for the user since the last call: machines that came, left, were lost."""
         return []
+
+    def _say_notes(self) -> None:
+        if self.say is not None:
+            for line in self.notes():
+                self.say(line)
 
     def close(self) -> None:
         """Take no more candidates."""

@@ -24,7 +24,7 @@ from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
 
 # Results that would come out the same again: the program is at fault, not the moment.
 REPEATABLE = {OK, "wrong_answer", "run_error", "run_crash"}
-_PAUSE_S = 0.2  # before a worker that was lost is started again
+_PAUSE_S = 0.2  # in which others take what a lost worker had in hand
 
 
 class StagedPool(PoolBase):
@@ -71,19 +71,17 @@ class StagedPool(PoolBase):
     def capacity(self) -> int:
         """One for each builder, and for each device one at work and two that wait."""
         with self._traffic.lock:
-            weights = [1 + AHEAD if seat.measures else 1 for seat in self._traffic.seats]
-            return max(2, sum(weights))
+            return max(2, sum(1 + AHEAD if s.measures else 1 for s in self._traffic.seats))
 
     @property
     def devices(self) -> dict[str, int]:
         """The devices that measure now, counted by kind; "": this machine's own."""
-        with self._traffic.lock:
-            kinds = sorted(self._traffic.kinds)
-            return {kind: len(self._traffic.working(True, kind)) for kind in kinds}
+        kinds = sorted(self._traffic.kinds)
+        return {kind: len(self._traffic.working(True, kind)) for kind in kinds}
 
     @property
     def busy_s(self) -> float:
-        """Seconds of work so far; see :class:`whet.measure.pool.protocol.Pool`."""
+        """As of :class:`whet.measure.pool.protocol.Pool`."""
         return self._calls.busy_s
 
     def join(self, stage: Stage, measures: bool = False) -> None:
@@ -106,7 +104,7 @@ class StagedPool(PoolBase):
         thread.start()
 
     def leave(self, stage: Stage, why: str = "", gone: bool = False) -> None:
-        """Let a worker go; may be called for one that has left.
+        """Let a worker go, if it is still here.
 
         Args:
             stage: as it has joined.
@@ -150,6 +148,7 @@ class StagedPool(PoolBase):
     def collect(self, timeout: float | None = None) -> list[tuple[int, MeasureResult]]:
         """Wait for at least one result; see :meth:`whet.measure.pool.protocol.Pool.collect`."""
         end = None if timeout is None else time.monotonic() + timeout
+        self._say_notes()
         with self._traffic.lock:
             while True:
                 self._check_open("collect")
@@ -221,10 +220,12 @@ class StagedPool(PoolBase):
 
     def _comes_up(self, seat: Seat) -> bool:
         """Start a worker, again and again while it is lost; False when it leaves."""
+        said = False
         while not (self._closed or seat.left):
             try:
                 seat.stage.start()
-            except WorkerLostError:
+            except WorkerLostError as lost:
+                said = said or self._is_lost(seat, lost)
                 time.sleep(_PAUSE_S)
                 continue
             except WhetError:
@@ -244,7 +245,8 @@ class StagedPool(PoolBase):
                 break
             except WorkerLostError as lost:
                 self._is_lost(seat, lost)
-        self._end(seat)
+        if seat.left:  # what it had in hand is done
+            seat.stage.close()
 
     def _serve_runs(self, seat: Seat) -> None:
         while self._comes_up(seat):
@@ -256,16 +258,16 @@ class StagedPool(PoolBase):
                 self._leave_out(seat, lost)
             except WorkerLostError as lost:
                 self._is_lost(seat, lost)
-        self._end(seat)
+        if seat.left:  # what it had in hand is done
+            seat.stage.close()
 
-    def _is_lost(self, seat: Seat, lost: WorkerLostError) -> None:
+    def _is_lost(self, seat: Seat, lost: WorkerLostError) -> bool:
+        """Say that a worker is lost, unless its whole machine is, or it was let go."""
         self._traffic.mark(seat, up=False)
         if not (seat.left or self._closed):
             self._news.say(f"whet: {str(lost).splitlines()[0]}", lost=True)
-
-    def _end(self, seat: Seat) -> None:
-        if seat.left:  # what it had in hand is done
-            seat.stage.close()
+            time.sleep(_PAUSE_S)
+        return True
 
     def _build_job(self, seat: Seat, job: Job) -> None:
         try:
@@ -335,12 +337,10 @@ class StagedPool(PoolBase):
             self._traffic.wake()
 
     def _kind_of(self, inp: MeasureInput) -> str:
-        """The kind of device for a candidate: that which it names, else the only one."""
         self._check_open("submit")
         return self._traffic.kind_of(inp.device, self.other_names())
 
-    def other_names(self) -> Sequence[str]:
-        """Other names of a pool's only kind."""
+    def other_names(self) -> Sequence[str]:  # of a pool's only kind
         return ()
 
     def _check_going(self, groups: Sequence[tuple[bool, str]] | None = None) -> None:
@@ -351,7 +351,7 @@ class StagedPool(PoolBase):
         """
         if self._failure is not None:
             raise self._failure
-        for group in self._traffic.stranded() if groups is None else groups:
+        for group in groups or self._traffic.stranded():
             self._news.check(*group, *self._traffic.idle_for(*group))
 
     def _dispatch(self, job: Job, seat: Seat) -> None:

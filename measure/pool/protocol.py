@@ -19,7 +19,7 @@ None of them: the measurement ends."""
 class Pool(Protocol):
     """Measures candidates of any workloads; each submitted one comes back exactly once.
 
-    Pools of Whet say more: :class:`whet.measure.pool.base.PoolBase` has ``devices`` and ``notes``.
+    Pools of Whet have ``devices`` and ``notes()``, too: :class:`whet.measure.pool.base.PoolBase`.
 
     Attributes:
         capacity: how many candidates to keep in flight so that nothing waits; it changes where
@@ -85,10 +85,14 @@ class Pool(Protocol):
     def __exit__(self, *exception: object) -> None: ...
 
 
-def notes_of(pool: Pool) -> list[str]:
-    """A pool's lines for the user since the last call; none of a pool that has nothing to say."""
-    notes: Callable[[], list[str]] = getattr(pool, "notes", list)
-    return notes()
+def hear_notes(pool: Pool, say: Callable[[str], None]) -> None:
+    """Have a pool's lines for the user said as they come; another pool has none.
+
+    Args:
+        say: called with each line by the thread that collects results.
+    """
+    if hasattr(pool, "say"):
+        pool.say = say
 
 
 class Stage(Protocol):

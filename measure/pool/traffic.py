@@ -116,7 +116,7 @@ class Traffic:
 
         Args:
             device: a kind.
-            others: other names of the only kind.
+            others: other names of the only kind; none: an unnamed one is whatever is asked for.
 
         Raises:
             MeasureError: there is none of that kind, or there are several.
@@ -124,7 +124,8 @@ class Traffic:
         with self.lock:
             if device in self.kinds:
                 return device
-            if len(self.kinds) == 1 and (not device or device in others):
+            unnamed = self.kinds == {""} and not others
+            if len(self.kinds) == 1 and (not device or device in others or unnamed):
                 return next(iter(self.kinds))
             raise MeasureError(
                 f"measurement on {device or 'a device of any kind'}",
