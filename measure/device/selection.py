@@ -79,7 +79,7 @@ def select_device(
     targets: Sequence[Target],
     workers: Any,
     remote_gpu: Callable[[str], Device],
-    remote_cpu: Callable[[str, str, Sequence[str]], Json] | None = None,
+    remote_cpu: Callable[[Any, str, Sequence[str]], Json] | None = None,
 ) -> Selection:
     """The devices on which a search measures.
 
@@ -139,10 +139,11 @@ def _processor(
     device: Device | None,
     targets: Sequence[Target],
     workers: Any,
-    remote_cpu: Callable[[str, str, Sequence[str]], Json] | None,
+    remote_cpu: Callable[[Any, str, Sequence[str]], Json] | None,
 ) -> Selection:
     """This machine's processor, or the one of a cluster that measures."""
-    if remote_cpu is None or not isinstance(workers, str) or workers == "local":
+    elsewhere = workers != "local" if isinstance(workers, str) else hasattr(workers, "describe")
+    if remote_cpu is None or not elsewhere:
         return Selection(device)
     asked = CPU if device is None else fingerprint_of(device) or CPU
     described = remote_cpu(workers, asked, sorted({str(target.kind) for target in targets}))

@@ -85,11 +85,11 @@ def describe_remote_gpu(workers: str, stack: ExitStack) -> Json:
     return ray_pool.describe_remote_gpu(stack.enter_context(ray_cluster.connected(address)))
 
 
-def describe_remote_cpu(workers: str, device: str, kinds: Sequence[str], stack: ExitStack) -> Json:
+def describe_remote_cpu(workers: Any, device: str, kinds: Sequence[str], stack: ExitStack) -> Json:
     """The description of the processors of a Ray cluster on which a search measures.
 
     Args:
-        workers: as of :func:`open_pool`: ``"ray"``, or an address.
+        workers: as of :func:`open_pool`: ``"ray"``, an address, or a pool on Ray.
         device: a kind of them, by its fingerprint; any other word: the only one of the cluster.
         kinds: of targets: their canonical form there is in ``"targets"``, as JSON.
         stack: holds the connection to the cluster.
@@ -99,6 +99,8 @@ def describe_remote_cpu(workers: str, device: str, kinds: Sequence[str], stack: 
     """
     from whet.measure.pool import ray_cluster, ray_pool
 
+    if isinstance(workers, ray_pool.RayPool):
+        return workers.describe(kinds)
     address = None if workers == "ray" else workers
     ray = stack.enter_context(ray_cluster.connected(address))
     return ray_pool.describe_remote_cpu(ray, device, kinds)

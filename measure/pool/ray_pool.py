@@ -93,6 +93,10 @@ class RayPool(StagedPool):
             self._members = Members(partial(ray_cluster.nodes, ray), nodes, self._came, self._gone)
             self._opened = opened.pop_all()
 
+    def describe(self, kinds: Sequence[str]) -> Json:
+        """The processor that measures; see :func:`describe_remote_cpu`."""
+        return describe_remote_cpu(self._crew.ray, self._crew.kind or CPU, kinds)
+
     def close(self) -> None:
         """End all actors at once, and the cluster if it was started here for the last pool."""
         self._members.close()
@@ -134,6 +138,9 @@ class Crew:
         functions: import paths of those that build, run and prepare; None: the stages' own.
         opened: ends the actors.
         anywhere: builders, wherever there is room; None: on each machine as many as it has CPUs.
+
+    Attributes:
+        kind: of the processors that measure; "" for other devices, and before there are any.
     """
 
     def __init__(
@@ -145,7 +152,7 @@ class Crew:
         opened: contextlib.ExitStack,
         anywhere: int | None = None,
     ) -> None:
-        self._ray, self._options, self._opened = ray, options, opened
+        self.ray, self._options, self._opened = ray, options, opened
         self._lock = CPU if is_device_key(device) and device.startswith(CPU) else device
         self._device = device
         self._on = measured_device(CUDA if device == EVERY_GPU else self._lock)
@@ -154,7 +161,7 @@ class Crew:
         self._anywhere = anywhere
         self._path = list(sys.path)
         self._numbers = itertools.count()
-        self._kind = ""
+        self.kind = ""
         self._of_node: dict[str, tuple[list[RemoteStage], list[RemoteStage]]] = {}
 
     def measurers(self, nodes: Sequence[Node]) -> list[RemoteStage]:
@@ -165,11 +172,11 @@ class Crew:
         """
         if self._on.type == CUDA:
             return self._gpus()
-        found = ray_members.offers(self._ray, nodes)
-        whole = self._ray.cluster_resources()
+        found = ray_members.offers(self.ray, nodes)
+        whole = self.ray.cluster_resources()
         if self._on.type == CPU:
             found = ray_members.of_one_kind(found, self._device, whole)
-            self._kind = found[0].kind
+            self.kind = found[0].kind
         elif not found:
             ray_members.of_one_kind(found, self._device, whole)
         return [self._measurer(one) for one in found]
@@ -191,9 +198,9 @@ class Crew:
         """
         if version := ray_members.version_differs(node):
             raise MeasureError("joining", f"it has Whet {version}", "install ours there")
-        found = [] if self._on.type == CUDA else ray_members.offers(self._ray, [node])
+        found = [] if self._on.type == CUDA else ray_members.offers(self.ray, [node])
         if self._on.type == CPU:
-            found = [one for one in found if one.kind == self._kind]
+            found = [one for one in found if one.kind == self.kind]
         measurers = [self._measurer(one) for one in found]
         count = ray_members.builders_of(node) if self._anywhere is None else 0
         return measurers, [self._builder(node) for _ in range(count)]
@@ -205,7 +212,7 @@ class Crew:
     def _measurer(self, offer: Offer) -> RemoteStage:
         functions = self._run_functions[0], self._run_functions[1]
         remote = RemoteStage(
-            self._ray,
+            self.ray,
             measuring_stage(
                 self._on, self._lock, self._options, functions, self._path, cores=offer.cores
             ),
@@ -215,7 +222,7 @@ class Crew:
             name=" ".join(filter(None, ("whet measure", offer.kind, offer.label)))
             + f" @{offer.node.host}",
             node=offer.node.id,
-            kind=self._kind,
+            kind=self.kind,
             apart=offer.cores is not None,
         )
         self._of_node.setdefault(offer.node.id, ([], []))[0].append(remote)
@@ -233,7 +240,7 @@ class Crew:
             apart,
         )
         remote = RemoteStage(
-            self._ray,
+            self.ray,
             stage,
             {"num_cpus": 1},
             2 * self._options.build_timeout,
@@ -250,12 +257,12 @@ class Crew:
         # Ray shows each actor its own GPU alone, which is number 0 there.
         functions = self._run_functions[0], self._run_functions[1]
         stage = measuring_stage(self._on, self._lock, self._options, functions, self._path)
-        count = ray_cluster.free_gpus(self._ray)
+        count = ray_cluster.free_gpus(self.ray)
         # the next search shall find them free
-        self._opened.callback(ray_cluster.wait_for_gpus, self._ray, count)
+        self._opened.callback(ray_cluster.wait_for_gpus, self.ray, count)
         budget = 4 * self._options.run_timeout
         measurers = [
-            RemoteStage(self._ray, stage, _GPU, budget, self._opened, name=f"whet measure gpu {k}")
+            RemoteStage(self.ray, stage, _GPU, budget, self._opened, name=f"whet measure gpu {k}")
             for k in range(count)
         ]
         if count > 1:
