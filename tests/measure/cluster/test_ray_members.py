@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from measure_fakes import candidate
 
+import whet
 from whet.compiler.errors import MeasureError
+from whet.compiler.target import Target
 from whet.measure import MeasureOptions, MeasureResult, RayPool
 from whet.measure.cluster.announce import Announced, name
-from whet.measure.device.names import this_device
+from whet.measure.device.names import fingerprint_of, this_device
 
 QUICK = MeasureOptions(
     build_timeout=60.0,
@@ -159,8 +161,23 @@ def test_nodes_come_and_go_during_a_run(cluster: Any, monkeypatch: pytest.Monkey
             until(lambda: heard.look() and heard.submit(2))
 
 
+def test_trials_are_of_the_machine_that_measures(cluster: Any, tmp_path: Path) -> None:
+    if not cluster.worker_nodes:
+        add(cluster, 0)
+    task = whet.create_task("matmul", args=(16, 16, 16), target="llvm")
+    log = tmp_path / "log.db"
+    with pytest.raises(MeasureError, match=f"there are: {this_device()}"):
+        whet.tune(task, trials=2, log=log, workers="ray", device="cpu-000000000000")
+    whet.tune(task, trials=1, log=log, workers="ray", options=QUICK, progress=False)
+    with whet.TuningLog(log, write=False) as opened:
+        (run, *_) = opened.runs()
+        assert fingerprint_of(run.device) == this_device()
+        assert Target(run.target).num_threads == 1  # the size of the announced set
+
+
 def test_no_actor_outlives_a_killed_driver(cluster: Any, tmp_path: Path) -> None:
-    add(cluster, 0)
+    if not cluster.worker_nodes:
+        add(cluster, 0)
     (tmp_path / "driver.py").write_text(DRIVER)
     driver = subprocess.Popen(
         [sys.executable, "driver.py", cluster.address],
