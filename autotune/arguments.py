@@ -126,7 +126,8 @@ class TuneArguments:
         workers: None or a number of builders on this machine, ``"ray"``, ``"ray://host:port"``, or
             a pool.
         device: what candidates are measured on; None: this machine's device for the target, its
-            processor or its first GPU (on Ray, every free GPU of the cluster). ``whet.cuda(1)`` or
+            processor or its first GPU (on Ray, every free GPU of the cluster, or every processor
+            that it announces; a fingerprint names one kind of several). ``whet.cuda(1)`` or
             ``"cuda:1"`` is another GPU; ``["cuda:0", "cuda:1"]`` or ``"cuda:0,cuda:1"`` are
             several of one kind, ``"cuda:*"`` all of this machine's: each has a worker and takes
             the next candidate. ``"cuda-emulator"`` needs none: candidates run there for their

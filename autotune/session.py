@@ -24,6 +24,7 @@ from whet.autotune.stopping import ending_on_sigterm
 from whet.autotune.tasks.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db.values.decision import FINALISTS_RUN, judge
+from whet.measure.pool.protocol import hear_notes
 from whet.measure.values import MeasureOptions
 from whet.search_spaces.values.counted import counted
 
@@ -68,9 +69,10 @@ class Session:
         self.busy_s = 0.0
         self.failures: dict[int, Exception] = {}
         self.goals: list[Goal] = []
-        self.tasks = [task for task, _ in arguments.shares.values()]
+        shares = [(task.on(place.target_of), weight) for task, weight in arguments.shares.values()]
+        self.tasks = [task for task, _ in shares]
         self.many = len(self.tasks) > 1
-        for task, weight in arguments.shares.values():
+        for task, weight in shares:
             try:
                 self.goals.append(Goal(task, weight, log, self.device))
             except LogError:
@@ -164,6 +166,7 @@ class Session:
             )
             if pool is not workers:  # a pool that was passed in stays its owner's
                 stack.enter_context(pool)
+            hear_notes(pool, self.bar.say)
             for goal in self.goals:
                 pool.compare_with(goal.input(goal.default))
                 if goal.best_cost is not None:

@@ -14,7 +14,7 @@ from whet.autotune.results.result import TuneResult, TuneResults
 from whet.autotune.session import Session
 from whet.autotune.tasks.task import Task
 from whet.measure.device.selection import select_device
-from whet.measure.pool.open import describe_remote_gpu
+from whet.measure.pool.open import describe_remote_cpu, describe_remote_gpu
 
 P = ParamSpec("P")
 
@@ -87,6 +87,7 @@ def tune(arguments: TuneArguments) -> TuneResult | TuneResults:
             [task.target for task in tasks],
             arguments.workers,
             partial(describe_remote_gpu, stack=stack),
+            partial(describe_remote_cpu, stack=stack),
         )
         log = stack.enter_context(opened(arguments.log, write=True))
         session = Session(arguments, log, place)

@@ -88,6 +88,10 @@ class DeviceLostError(MeasureError):
     """A device that measured does not answer any more, in a new process neither."""
 
 
+class WorkerLostError(MeasureError):
+    """A worker is lost, or its machine: another one takes what it had in hand."""
+
+
 class LogError(WhetError):
     """A tuning log cannot be opened, read or written."""
 

@@ -63,12 +63,15 @@ class MeasureInput:
         target: a canonical target as JSON (``Target.to_json()``).
         config: the knobs' choices.
         template: where a worker finds the schedule template.
+        device: the kind of device that shall measure it, by its fingerprint; "": the pool's only
+            kind.
     """
 
     workload: Workload
     target: Json
     config: Config
     template: TemplateRef
+    device: str = ""
 
 
 @dataclass(frozen=True)

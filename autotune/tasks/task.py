@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -99,6 +99,15 @@ class Task:
         """The schedule and the arguments under ``config`` (None: the default config)."""
         with self.target:
             return self.template.instantiate(self.workload, config or self.config_space.default)
+
+    def on(self, target_of: Callable[[Target], Target]) -> Task:
+        """The task where it is measured: itself, if its target is the same there.
+
+        Args:
+            target_of: the canonical target there for one of here.
+        """
+        target = target_of(self.target)
+        return self if target == self.target else replace(self, target=target)
 
     def __reduce__(self) -> tuple:
         """Without the space: another process collects its own, with its own constraints."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from whet.compiler.errors import ArgumentError, TargetError
@@ -22,6 +22,7 @@ from whet.measure.device.names import (
     is_model,
     nearest_name,
 )
+from whet.measure.values import Json
 
 _WAYS = (
     "None is this machine's device for the target; whet.cuda(1) or 'cuda:1' another GPU of it, "
@@ -37,11 +38,39 @@ class Selection:
     Attributes:
         identity: the device of the log's records; None: this machine's processor.
         device: the device of the pool: ``"cpu"``, ``"cuda:0"``, ``"cuda:0,cuda:1"``,
-            ``"cuda-emulator"``.
+            ``"cuda-emulator"``; on a cluster a processor's fingerprint.
+        targets: by kind (``"llvm"``) the canonical targets of the machine that measures, where
+            that is not this one.
     """
 
     identity: Device | None = None
     device: str = CPU
+    targets: Mapping[str, Json] = field(default_factory=dict)
+
+    def target_of(self, target: Target) -> Target:
+        """The target of a task where it is measured: one that says no more than "this machine"
+        is for that machine.
+
+        Args:
+            target: a task's, canonical here.
+
+        Raises:
+            ArgumentError: it asks for features that the machine that measures does not have.
+        """
+        there = self.targets.get(str(target.kind))
+        if there is None or target.to_json() == there:
+            return target
+        if target == Target(str(target.kind)).canonical():
+            return Target(there)
+        same = target.attrs.get("mtriple") == there.get("mtriple")
+        lacks = _features(target.to_json()) - _features(there) if same else ()
+        if lacks:
+            raise ArgumentError(
+                f"tune(target={target.short!r}) on {fingerprint_of(self.identity or '')}",
+                f"that processor lacks {', '.join(sorted(lacks))}",
+                "leave the target out, and it is made for the machine that measures",
+            )
+        return target
 
 
 def select_device(
@@ -50,6 +79,7 @@ def select_device(
     targets: Sequence[Target],
     workers: Any,
     remote_gpu: Callable[[str], Device],
+    remote_cpu: Callable[[Any, str, Sequence[str]], Json] | None = None,
 ) -> Selection:
     """The devices on which a search measures.
 
@@ -59,12 +89,14 @@ def select_device(
         targets: of all tasks, which one device measures.
         workers: ``workers=`` of :func:`whet.tune`.
         remote_gpu: the description of the GPUs of a Ray cluster, by ``workers``.
+        remote_cpu: the description of its processors, by ``workers``, a kind of them ("cpu": the
+            only one) and the kinds of targets; None: they are taken for this machine's.
 
     Raises:
         ArgumentError: there is no such device, or it does not run code of the tasks' targets.
         TargetError: this machine has no such GPU, or none of the architecture is modelled, or the
             emulator has no C++ compiler.
-        MeasureError: Ray has no GPU, or several GPUs are of different kinds.
+        MeasureError: Ray has no such device, or several kinds of them.
     """
     if isinstance(device, list | tuple) and len(device) == 1:
         (device,) = device
@@ -78,7 +110,7 @@ def select_device(
             "create_task(..., target='cuda') is for GPUs and their emulator, 'llvm' for the CPU",
         )
     if not on_gpu:
-        return Selection(None if named else device)
+        return _processor(None if named else device, targets, workers, remote_cpu)
     if not named and device is not None:
         modelled = is_model(fingerprint_of(device) or "")
         return Selection(device, EMULATOR if modelled else f"{CUDA}:0")
@@ -101,6 +133,29 @@ def select_device(
         gpus = _local_gpus(workload, targets[0])
         named = gpus if device == EVERY_GPU else gpus[:1]
     return Selection(_description(named, targets[0]), _name_of(named or (RuntimeDevice(CUDA),)))
+
+
+def _processor(
+    device: Device | None,
+    targets: Sequence[Target],
+    workers: Any,
+    remote_cpu: Callable[[Any, str, Sequence[str]], Json] | None,
+) -> Selection:
+    """This machine's processor, or the one of a cluster that measures."""
+    elsewhere = workers != "local" if isinstance(workers, str) else hasattr(workers, "describe")
+    if remote_cpu is None or not elsewhere:
+        return Selection(device)
+    asked = CPU if device is None else fingerprint_of(device) or CPU
+    described = remote_cpu(workers, asked, sorted({str(target.kind) for target in targets}))
+    there = described.pop("targets")
+    return Selection(described, str(described["fingerprint"]), there)
+
+
+def _features(target: Json) -> frozenset[str]:
+    """The features of the processor that a canonical target is for: ``{"avx2", ...}``."""
+    from whet.compiler.target.machine.processor_features import features_of
+
+    return features_of(*(str(target.get(word, "")) for word in ("mtriple", "mcpu", "mattr")))
 
 
 def _named_devices(device: Any) -> tuple[RuntimeDevice, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from whet.compiler.errors import MeasureError
@@ -16,14 +16,38 @@ class PoolBase:
 
     Args:
         capacity: the number of candidates to keep in flight.
+
+    Attributes:
+        say: called with each line for the user while results are collected; None: :meth:`notes`
+            gives them.
     """
 
     def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+        self._capacity = capacity
         self.best_costs: dict[str, float] = {}
+        self.say: Callable[[str], None] | None = None
         self._tickets = 0
         self._done: list[tuple[int, MeasureResult]] = []
         self._closed = False
+
+    @property
+    def capacity(self) -> int:
+        """Candidates to keep in flight so that nothing waits; it may change."""
+        return self._capacity
+
+    @property
+    def devices(self) -> dict[str, int]:
+        """The devices that measure, counted by kind; none where nothing is measured."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """Lines for the user since the last call: machines that came, left, were lost."""
+        return []
+
+    def _say_notes(self) -> None:
+        if self.say is not None:
+            for line in self.notes():
+                self.say(line)
 
     def close(self) -> None:
         """Take no more candidates."""
@@ -43,7 +67,7 @@ class PoolBase:
     def _finished(self, ticket: int, inp: MeasureInput, result: MeasureResult) -> None:
         """Hand a result to the next :meth:`collect`."""
         if result.ok:
-            key = inp.workload.key
+            key = best_key(inp)
             self.best_costs[key] = min(result.cost, self.best_costs.get(key, result.cost))
         self._done.append((ticket, result))
 
@@ -54,6 +78,11 @@ class PoolBase:
     def _check_open(self, method: str) -> None:
         if self._closed:
             raise MeasureError(f"{method}()", "the pool is closed", "open another one")
+
+
+def best_key(inp: MeasureInput) -> str:
+    """The name of a candidate's best cost: its workload's, with the kind of device it names."""
+    return f"{inp.workload.key} on {inp.device}" if inp.device else inp.workload.key
 
 
 def check_count(workers: int | None) -> None:

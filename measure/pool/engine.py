@@ -1,63 +1,40 @@
-"""The traffic of a pool: candidates wait, are built side by side, measured one by one, handed back.
+"""The life of a candidate in a pool: it is built, measured, handed back, whoever dies meanwhile.
 
 One thread drives each stage, wherever the stage runs; the local and the Ray pool differ only in the
-stages they bring.
+stages they bring. Stages may come and go; :mod:`whet.measure.pool.traffic` holds what waits.
 """
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import replace
 
-from whet.compiler.errors import DeviceLostError, MeasureError, WhetError
-from whet.measure.pool.base import PoolBase, turns
-from whet.measure.pool.gate import Gate
+from whet.compiler.errors import DeviceLostError, MeasureError, WhetError, WorkerLostError
+from whet.measure.pool.base import PoolBase, best_key
+from whet.measure.pool.calls import Calls
+from whet.measure.pool.news import News
 from whet.measure.pool.outcome import result_of, reused
-from whet.measure.pool.protocol import Known, Rounds
-from whet.measure.pool.roles import Builder, Measurer
-from whet.measure.pool.stopwatch import Stopwatch
+from whet.measure.pool.protocol import Builder, Known, Measurer, Rounds, Stage
+from whet.measure.pool.traffic import AHEAD, BUILD, LOOK_S, TRIES, Job, Reference, Seat, Traffic
 from whet.measure.stage.builder import Built
-from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
-from whet.measure.worker.error_text import error_text
 
-T = TypeVar("T", Built, RunReport)
 # Results that would come out the same again: the program is at fault, not the moment.
 REPEATABLE = {OK, "wrong_answer", "run_error", "run_crash"}
-TRIES = 3  # attempts at one stage when a worker or a machine is lost
-
-
-@dataclass
-class _Job:
-    ticket: int
-    inp: MeasureInput
-    begin: float
-    built: Built = field(default_factory=lambda: Built("infra_error"))
-
-
-@dataclass
-class _Reference:
-    """The default config of one workload, built when its first candidate is."""
-
-    inp: MeasureInput
-    built: Built | None = None
-    claimed: bool = False
-    ready: threading.Event = field(default_factory=threading.Event)
+_PAUSE_S = 0.2  # in which others take what a lost worker had in hand
 
 
 class StagedPool(PoolBase):
     """A pool over given stages; see :class:`whet.measure.pool.protocol.Pool` for its methods.
 
     Args:
-        builders: at least one.
-        measurers: at least one; each has a device of its own. One whose device is lost is left
-            out from then on; with the last one :meth:`collect` raises.
+        builders: those that are there from the start.
+        measurers: each has a device of its own, of the kind that its attribute ``kind`` names.
+            One whose device is lost is left out from then on; with the last one :meth:`collect`
+            raises.
         options: how to measure.
         reference: :meth:`compare_with` it from the start; None: nothing yet.
         known: asked with a program's hash between build and run, from the pool's threads.
@@ -71,274 +48,353 @@ class StagedPool(PoolBase):
         reference: MeasureInput | None = None,
         known: Known | None = None,
     ) -> None:
-        # One at work and one that waits, at each stage: enough while the next ones are proposed.
-        super().__init__(2 * (len(builders) + len(measurers)))
+        super().__init__(0)
         self.options = options
-        self._builders, self._measurers = list(builders), list(measurers)
-        self._working = list(self._measurers)
-        self._stopwatch = Stopwatch()
+        self._traffic = Traffic()
+        self._calls = Calls(options)
         self._known = known
-        self._references: dict[str, _Reference] = {}
-        self._to_build: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._to_run: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._changed = threading.Condition()
         self._in_flight = 0
-        self._measured: dict[str, MeasureResult] = {}
-        self._twins: dict[str, list[_Job]] = {}  # same program as one that is being measured
+        # By kind of device and program: what is known, and who waits for one that is measured now.
+        self._measured: dict[tuple[str, str], MeasureResult] = {}
+        self._twins: dict[tuple[str, str], list[Job]] = {}
         self._failure: BaseException | None = None
-        self._gates: dict[str, Gate] = {}
+        self._news = News()
+        self._threads: list[threading.Thread] = []
+        for measurer in measurers:
+            self.join(measurer, measures=True)
+        for builder in builders:
+            self.join(builder)
         if reference is not None:
             self.compare_with(reference)
-        work: list[Any] = [(one, self._to_build, self._build_job) for one in self._builders]
-        work += [(one, self._to_run, self._run_job) for one in self._measurers]
-        self._threads = [
-            threading.Thread(target=self._serve, args=one, daemon=True) for one in work
-        ]
-        for thread in self._threads:
-            thread.start()
+
+    @property
+    def capacity(self) -> int:
+        """One for each builder, and for each device one at work and two that wait."""
+        with self._traffic.lock:
+            return max(2, sum(1 + AHEAD if s.measures else 1 for s in self._traffic.seats))
+
+    @property
+    def devices(self) -> dict[str, int]:
+        """The devices that measure now, counted by kind; "": this machine's own."""
+        kinds = sorted(self._traffic.kinds)
+        return {kind: len(self._traffic.working(True, kind)) for kind in kinds}
 
     @property
     def busy_s(self) -> float:
-        """Seconds of work so far; see :class:`whet.measure.pool.protocol.Pool`."""
-        return self._stopwatch.seconds
+        """As of :class:`whet.measure.pool.protocol.Pool`."""
+        return self._calls.busy_s
+
+    def join(self, stage: Stage, measures: bool = False) -> None:
+        """Take a worker in, from now on.
+
+        Args:
+            stage: its attribute ``kind`` names its device's kind ("" without it); ``apart`` is
+                true if nothing else runs on its cores.
+            measures: it measures; else it builds.
+        """
+        kind = str(getattr(stage, "kind", "")) if measures else BUILD
+        seat = Seat(stage, kind, measures, bool(getattr(stage, "apart", False)))
+        serve = self._serve_runs if measures else self._serve_builds
+        thread = threading.Thread(target=serve, args=(seat,), daemon=True)
+        with self._traffic.lock:
+            if self._closed:
+                return
+            self._traffic.add(seat)
+            self._threads.append(thread)
+        thread.start()
+
+    def leave(self, stage: Stage, why: str = "", gone: bool = False) -> None:
+        """Let a worker go, if it is still here.
+
+        Args:
+            stage: as it has joined.
+            why: a line for the user; "": nothing to say.
+            gone: its machine is lost: others take what it has in hand. Else it finishes that.
+        """
+        with self._traffic.lock:
+            seats = [seat for seat in self._traffic.seats if seat.stage is stage]
+            for seat in seats:
+                self._traffic.remove(seat, gone)
+        if why:
+            self._news.say(why, lost=gone)
+        if gone:
+            stage.close()
+
+    def notes(self) -> list[str]:
+        """Lines for the user since the last call: machines that came, left, were lost."""
+        return self._news.taken()
+
+    # --- the pool's methods --------------------------------------------------------------------
 
     def compare_with(self, reference: MeasureInput) -> None:
         """Check a workload's numbers; see :meth:`whet.measure.pool.protocol.Pool.compare_with`."""
-        with self._changed:
+        with self._traffic.lock:
             self._check_open("compare_with")
-            known = self._references.get(reference.workload.key)
-            if known is None or known.inp != reference:
-                self._references[reference.workload.key] = _Reference(reference)
+            self._calls.compare_with(reference)
 
     def submit(self, inp: MeasureInput) -> int:
-        """Queue a candidate; its ticket, counted from 0."""
-        with self._changed:
+        """Queue a candidate; its ticket, counted from 0.
+
+        Raises:
+            MeasureError: the pool is closed, or has no device of the kind that it names.
+        """
+        with self._traffic.lock:
+            kind = self._kind_of(inp)
             ticket = self._next_ticket()
             self._in_flight += 1
-        self._to_build.put(_Job(ticket, inp, time.perf_counter()))
+        self._traffic.to_build(Job(ticket, inp, kind, time.perf_counter()))
         return ticket
 
     def collect(self, timeout: float | None = None) -> list[tuple[int, MeasureResult]]:
         """Wait for at least one result; see :meth:`whet.measure.pool.protocol.Pool.collect`."""
-        with self._changed:
-            self._check_open("collect")
-            self._changed.wait_for(
-                lambda: self._done or not self._in_flight or self._failure or self._closed, timeout
-            )
-            self._check_open("collect")
-            if self._failure is not None and not self._done:
-                raise self._failure
-            return self._take_finished()
+        end = None if timeout is None else time.monotonic() + timeout
+        self._say_notes()
+        with self._traffic.lock:
+            while True:
+                self._check_open("collect")
+                left = LOOK_S if end is None else min(LOOK_S, end - time.monotonic())
+                if self._done or not self._in_flight or left <= 0:
+                    return self._take_finished()
+                self._check_going()
+                self._traffic.done.wait(left)
 
     def remeasure(self, inputs: list[MeasureInput], rounds: int | Rounds) -> list[MeasureResult]:
         """Measure candidates in turns; see :meth:`whet.measure.pool.protocol.Pool.remeasure`."""
-        with self._changed:
-            self._check_open("remeasure")
+        if not inputs:
+            return []
         begin = time.perf_counter()
-        builder = self._builders[0]
-        for inp in inputs:
-            self._build_reference(builder, inp)
-        built = [self._build(builder, inp) for inp in inputs]
-        while True:
-            with self._changed:
-                self._check_open("remeasure")
-                if self._failure is not None and not self._working:
-                    raise self._failure
-                measurer = self._working[0]
+        kind, *others = {self._kind_of(inp) for inp in inputs}
+        if others:
+            raise MeasureError("remeasure()", f"{kind} and {others} are two kinds", "one a call")
+        built = [self._built(inp) for inp in inputs]
+        for _ in range(TRIES * max(1, len(self._traffic.working(True, kind)))):
+            seat = self._someone(True, kind)
             try:
-                reports = self._in_turns(measurer, inputs, built, rounds)
+                reports = self._calls.in_turns(seat, inputs, built, rounds)
             except DeviceLostError as lost:
-                self._leave_out(measurer, lost)
-                continue
-            spent = time.perf_counter() - begin
-            return [result_of(one, report, spent) for one, report in zip(built, reports)]
-
-    def _in_turns(
-        self,
-        measurer: Measurer,
-        inputs: list[MeasureInput],
-        built: list[Built],
-        rounds: int | Rounds,
-    ) -> list[RunReport | None]:
-        """The reports of candidates that one device measures in turns."""
-        options = replace(self.options, repeat=1, min_repeats=1)
-        last: list[RunReport | None] = [None] * len(inputs)
-        costs: list[list[float]] = [[] for _ in inputs]
-        for turn, places in enumerate(turns(rounds, costs)):
-            for i in sorted(places, reverse=turn % 2 == 1):
-                report = last[i]
-                if built[i].status == OK and (report is None or report.status == OK):
-                    last[i] = report = self._run(measurer, inputs[i], built[i], options)
-                    costs[i] += report.costs
-            options = replace(options, check=False)  # the first round has checked the numbers
-        for i, report in enumerate(last):
-            if report is not None and report.status == OK:
-                last[i] = report.in_rounds(costs[i])
-        return last
+                self._leave_out(seat, lost)
+            except WorkerLostError as lost:
+                self._news.say(str(lost), lost=True)
+            else:
+                spent = time.perf_counter() - begin
+                return [result_of(one, report, spent) for one, report in zip(built, reports)]
+        raise MeasureError("remeasure()", "each measurer was lost meanwhile", self._news.losses())
 
     def close(self) -> None:
         """End all workers at once; what is in flight is dropped. May be called again."""
-        with self._changed:
+        with self._traffic.lock:
             if self._closed:
                 return
-            self._closed = True
-            self._changed.notify_all()
-        for reference in list(self._references.values()):
-            reference.ready.set()
-        for stages, jobs in ((self._builders, self._to_build), (self._measurers, self._to_run)):
-            for stage in stages:
-                jobs.put(None)
-                stage.close()
+            self._closed = self._traffic.closed = True
+            seats = list(self._traffic.seats)
+            self._traffic.wake()
+        self._calls.close()
+        for seat in seats:
+            seat.stage.close()
         for thread in self._threads:
             thread.join(5)
 
+    def _built(self, inp: MeasureInput) -> Built:
+        """A candidate, built with what it is compared with, by a builder that is up."""
+        for _ in range(TRIES * max(1, len(self._traffic.working(False)))):
+            seat = self._someone(False, BUILD)
+            try:
+                self._build_reference(seat, inp)
+                return self._calls.build_guarded(seat, inp)
+            except WorkerLostError as lost:
+                self._news.say(str(lost), lost=True)
+        raise MeasureError("remeasure()", "each builder was lost meanwhile", self._news.losses())
+
+    def _someone(self, measures: bool, kind: str) -> Seat:
+        """The first worker of a group that is up; waits for one as :meth:`collect` does."""
+        with self._traffic.lock:
+            while True:
+                self._check_open("remeasure")
+                working = self._traffic.working(measures, kind)
+                if up := next((seat for seat in working if seat.up), None):
+                    return up
+                self._check_going([(measures, kind)])
+                self._traffic.done.wait(LOOK_S)
+
     # --- the threads ---------------------------------------------------------------------------
 
-    def _serve(
-        self, stage: Any, jobs: queue.SimpleQueue[_Job | None], act: Callable[[Any, _Job], None]
-    ) -> None:
-        with contextlib.suppress(WhetError):
-            stage.start()  # if it cannot start, the first candidate says so
-        while (job := jobs.get()) is not None and not self._closed:
+    def _comes_up(self, seat: Seat) -> bool:
+        """Start a worker, again and again while it is lost; False when it leaves."""
+        said = False
+        while not (self._closed or seat.left):
             try:
-                act(stage, job)
+                seat.stage.start()
+            except WorkerLostError as lost:
+                said = said or self._is_lost(seat, lost)
+                time.sleep(_PAUSE_S)
+                continue
+            except WhetError:
+                pass  # its first candidate says so
+            self._traffic.mark(seat, up=True)
+            return True
+        return False
+
+    def _serve_builds(self, seat: Seat) -> None:
+        while self._comes_up(seat):
+            try:
+                while (item := self._traffic.next_build(seat)) is not None:
+                    if isinstance(item, Reference):
+                        self._build_claimed(seat, item)
+                    else:
+                        self._build_job(seat, item)
+                break
+            except WorkerLostError as lost:
+                self._is_lost(seat, lost)
+        if seat.left:  # what it had in hand is done
+            seat.stage.close()
+
+    def _serve_runs(self, seat: Seat) -> None:
+        while self._comes_up(seat):
+            try:
+                while (job := self._traffic.next_run(seat)) is not None:
+                    self._run_job(seat, job)
+                break
             except DeviceLostError as lost:
-                jobs.put(job)  # before a warning that is an error ends this thread
-                self._leave_out(stage, lost)
-                return
+                self._leave_out(seat, lost)
+            except WorkerLostError as lost:
+                self._is_lost(seat, lost)
+        if seat.left:  # what it had in hand is done
+            seat.stage.close()
 
-    def _build_job(self, stage: Builder, job: _Job) -> None:
-        self._build_reference(stage, job.inp)
-        job.built = self._build_guarded(stage, job.inp)
-        self._dispatch(job)
+    def _is_lost(self, seat: Seat, lost: WorkerLostError) -> bool:
+        """Say that a worker is lost, unless its whole machine is, or it was let go."""
+        self._traffic.mark(seat, up=False)
+        if not (seat.left or self._closed):
+            self._news.say(f"whet: {str(lost).splitlines()[0]}", lost=True)
+            time.sleep(_PAUSE_S)
+        return True
 
-    def _build_reference(self, stage: Builder, inp: MeasureInput) -> None:
+    def _build_job(self, seat: Seat, job: Job) -> None:
+        try:
+            self._build_reference(seat, job.inp)
+            built = self._calls.build_guarded(seat, job.inp)
+        except WorkerLostError as lost:
+            self._again(job, lost, lambda: self._traffic.to_build(job, first=True))
+            raise
+        job.built = built
+        self._dispatch(job, seat)
+
+    def _build_reference(self, seat: Seat, inp: MeasureInput) -> None:
         """Build what a candidate is compared with, unless another builder does or has."""
-        with self._changed:
-            reference = self._references.get(inp.workload.key)
-            if reference is None or reference.claimed:
-                return
-            reference.claimed = True
-        reference.built = self._build_guarded(stage, reference.inp)
+        with self._traffic.lock:
+            reference = self._calls.claimed(inp)
+        if reference is not None:
+            self._build_claimed(seat, reference)
+
+    def _build_claimed(self, seat: Seat, reference: Reference) -> None:
+        try:
+            reference.built = self._calls.build_guarded(seat, reference.inp)
+        except WorkerLostError as lost:
+            reference.lost += 1
+            if reference.lost < TRIES:  # another builder claims it: measurers may wait for it
+                self._traffic.build_again(reference)
+                raise
+            reference.built = Built("infra_error", error=str(lost))
+            reference.ready.set()
+            raise
         reference.ready.set()
 
-    def _run_job(self, stage: Measurer, job: _Job) -> None:
-        best = self.best_costs.get(job.inp.workload.key)
-        report = self._guarded(
-            lambda: self._run(stage, job.inp, job.built, self.options, best),
-            RunReport("infra_error"),
-        )
+    def _run_job(self, seat: Seat, job: Job) -> None:
+        best = self.best_costs.get(best_key(job.inp))
+        try:
+            report = self._calls.run_guarded(seat, job.inp, job.built, best)
+        except DeviceLostError:
+            self._traffic.to_run(job, first=True)  # before a warning that is an error ends us
+            raise
+        except WorkerLostError as lost:
+            self._again(job, lost, lambda: self._traffic.to_run(job, first=True))
+            raise
         self._finish(job, result_of(job.built, report, time.perf_counter() - job.begin))
 
-    def _leave_out(self, stage: Measurer, lost: DeviceLostError) -> None:
+    def _again(self, job: Job, lost: WorkerLostError, queue: Callable[[], None]) -> None:
+        """Give a candidate to another worker, unless it has been with too many that were lost."""
+        job.lost += 1
+        if job.lost < TRIES:
+            queue()
+            return
+        text = f"{job.lost} workers were lost while they had this candidate; the last one:\n{lost}"
+        failed = replace(job.built, status="infra_error", error=text)
+        self._finish(job, result_of(failed, None, time.perf_counter() - job.begin))
+
+    def _leave_out(self, seat: Seat, lost: DeviceLostError) -> None:
         """Go on without a measurer whose device is lost; without any, that is the pool's end."""
-        with self._changed:
-            if self._closed or stage not in self._working:
+        with self._traffic.lock:
+            if self._closed or not self._traffic.remove(seat):
                 return
-            self._working.remove(stage)
-            left = len(self._working)
-            if not left:
-                self._failure = lost
-                self._changed.notify_all()
+            if not (left := len(self._traffic.working(True, seat.kind))):
+                self._fail(lost)
         if left:
             warnings.warn(f"{lost}\n{left} other devices measure on", RuntimeWarning, stacklevel=1)
 
-    def _dispatch(self, job: _Job) -> None:
-        """Send a built candidate on: to the measurer, or home if its program is known already."""
-        built = job.built
+    def _fail(self, error: BaseException) -> None:
+        with self._traffic.lock:
+            self._failure = self._failure or error
+            self._traffic.wake()
+
+    def _kind_of(self, inp: MeasureInput) -> str:
+        self._check_open("submit")
+        return self._traffic.kind_of(inp.device, self.other_names())
+
+    def other_names(self) -> Sequence[str]:  # of a pool's only kind
+        return ()
+
+    def _check_going(self, groups: Sequence[tuple[bool, str]] | None = None) -> None:
+        """Raise if the pool has failed, or waits for workers that do not come.
+
+        Args:
+            groups: who is needed; None: whoever candidates in flight wait for.
+        """
+        if self._failure is not None:
+            raise self._failure
+        for group in groups or self._traffic.stranded():
+            self._news.check(*group, *self._traffic.idle_for(*group))
+
+    def _dispatch(self, job: Job, seat: Seat) -> None:
+        """Send a built candidate on: to a measurer, or home if its program is known already."""
+        built, key = job.built, (job.kind, job.built.program_hash)
         if built.status != OK:
             self._finish(job, result_of(built, None, time.perf_counter() - job.begin))
             return
-        key = built.program_hash
-        with self._changed:
+        with self._traffic.lock:
             earlier = self._measured.get(key)
-            if earlier is None and key:
+            if earlier is None and key[1]:
                 if key in self._twins:
                     self._twins[key].append(job)
                     return
                 self._twins[key] = []
-        if earlier is None and key and self._known is not None:
+        if earlier is None and key[1] and self._known is not None:
             try:
-                earlier = self._known(key)
+                earlier = self._known(key[1])
             except Exception as error:  # the log fails: not the candidate's fault, nor ours to hide
-                with self._changed:
-                    self._failure = error
-                    self._changed.notify_all()
+                self._fail(error)
                 return
-        if earlier is None:
-            self._to_run.put(job)
-        else:
+        if earlier is not None:
             self._finish(job, reused(earlier, built, job.begin))
+            return
+        while (reference := self._traffic.hand_over(job, seat)) is not None:
+            try:
+                self._build_claimed(seat, reference)
+            except WorkerLostError:
+                self._traffic.to_run(job)
+                raise
 
-    def _finish(self, job: _Job, result: MeasureResult) -> None:
-        twins: list[_Job] = []
-        with self._changed:
-            if result.program_hash:
-                twins = self._twins.pop(result.program_hash, [])
+    def _finish(self, job: Job, result: MeasureResult) -> None:
+        key, twins = (job.kind, result.program_hash), []
+        with self._traffic.lock:
+            if key[1]:
+                twins = self._twins.pop(key, [])
                 if result.status in REPEATABLE:
-                    self._measured[result.program_hash] = result
+                    self._measured[key] = result
             self._finished(job.ticket, job.inp, result)
             self._in_flight -= 1
-            self._changed.notify_all()
+            self._traffic.done.notify_all()
         for twin in twins:
             if result.status in REPEATABLE:
                 self._finish(twin, reused(result, twin.built, twin.begin))
             else:
-                self._to_run.put(twin)
-
-    # --- one stage of one candidate ------------------------------------------------------------
-
-    def _build(self, stage: Builder, inp: MeasureInput) -> Built:
-        def act() -> Built:
-            with self._gate(stage.start()).building(), self._stopwatch:
-                return stage.build(inp)
-
-        return self._patiently(act)
-
-    def _build_guarded(self, stage: Builder, inp: MeasureInput) -> Built:
-        return self._guarded(lambda: self._build(stage, inp), Built("infra_error"))
-
-    def _run(
-        self,
-        stage: Measurer,
-        inp: MeasureInput,
-        built: Built,
-        options: MeasureOptions,
-        best_cost: float | None = None,
-    ) -> RunReport:
-        reference = self._references.get(inp.workload.key)
-        if reference is not None:
-            reference.ready.wait()
-        right = None if reference is None else reference.built
-        measurement = Measurement(built, options, right, best_cost)
-
-        def act() -> RunReport:
-            gate = self._gate(stage.start())
-            disturbed = built.parallel or stage.overlaps_builds()
-            with gate.alone() if disturbed else contextlib.nullcontext(), self._stopwatch:
-                return stage.run(measurement)
-
-        return self._patiently(act)
-
-    def _patiently(self, act: Callable[[], T]) -> T:
-        """Try again when a worker or a machine is lost: that is not the candidate's doing."""
-        for attempt in range(TRIES):
-            try:
-                return act()
-            except MeasureError:
-                if attempt == TRIES - 1 or self._closed:
-                    raise
-                time.sleep(0.2 * 4**attempt)
-        raise AssertionError("unreachable")
-
-    def _guarded(self, act: Callable[[], T], failed: T) -> T:
-        try:
-            return act()
-        except DeviceLostError:
-            raise  # another device measures the candidate
-        except Exception:  # a thread that dies would lose a candidate and hang collect()
-            return replace(failed, error=error_text())
-
-    def _gate(self, machine: str) -> Gate:
-        with self._changed:
-            return self._gates.setdefault(machine, Gate())
+                self._traffic.to_run(twin)

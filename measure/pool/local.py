@@ -8,7 +8,7 @@ from typing import Any
 
 from whet.compiler.runtime.arrays.device import Device
 from whet.measure.device.identity import ONE_KIND, check_alike, measured_devices
-from whet.measure.device.names import CPU, CUDA, EMULATOR
+from whet.measure.device.names import CPU, CUDA, EMULATOR, this_device
 from whet.measure.pool.base import check_count
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.protocol import Known
@@ -80,6 +80,16 @@ class LocalPool(StagedPool):
             reference,
             known,
         )
+        self._on = on[0]
+
+    @property
+    def devices(self) -> dict[str, int]:
+        """The devices that measure, counted by kind: the processor's fingerprint, else a name."""
+        return dict.fromkeys(self.other_names() or (self._on.type,), sum(super().devices.values()))
+
+    def other_names(self) -> tuple[str, ...]:
+        """The fingerprint of this machine's processor."""
+        return (this_device(),) if self._on.type == CPU else ()
 
 
 def build_function_of(device: Device) -> str:
@@ -98,6 +108,7 @@ def measuring_stage(
     functions: tuple[str | None, str | None] = (None, None),
     path: Sequence[str] | None = None,
     place: int | None = None,
+    cores: Sequence[int] | None = None,
 ) -> partial[Any]:
     """A measuring stage, to be made here or on another machine.
 
@@ -108,9 +119,10 @@ def measuring_stage(
         functions: import paths of those that run a candidate and the reference; None: the stage's.
         path: the driver's ``sys.path``; None: this process's.
         place: the number of a measurer of this machine.
+        cores: of a processor, those that nobody else uses.
     """
     if device.type == CPU:
-        return partial(stages.RunStage, options, lock, *functions, path)
+        return partial(stages.RunStage, options, lock, *functions, path, cores)
     from whet.measure.gpu.stage import DeviceStage
 
     return partial(DeviceStage, options, device, *functions, path, place)

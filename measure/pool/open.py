@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -31,7 +32,7 @@ def open_pool(
             instead. It is called from the pool's threads.
         device: measures the candidates: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``; here
             ``"cuda:0,cuda:1"`` or ``"cuda:*"`` are several GPUs, on Ray ``"cuda"`` is every GPU
-            that the cluster offers.
+            that the cluster offers, and a processor's fingerprint is every one of that kind.
 
     Raises:
         MeasureError: ``workers`` is none of these.
@@ -82,3 +83,24 @@ def describe_remote_gpu(workers: str, stack: ExitStack) -> Json:
 
     address = None if workers == "ray" else workers
     return ray_pool.describe_remote_gpu(stack.enter_context(ray_cluster.connected(address)))
+
+
+def describe_remote_cpu(workers: Any, device: str, kinds: Sequence[str], stack: ExitStack) -> Json:
+    """The description of the processors of a Ray cluster on which a search measures.
+
+    Args:
+        workers: as of :func:`open_pool`: ``"ray"``, an address, or a pool on Ray.
+        device: a kind of them, by its fingerprint; any other word: the only one of the cluster.
+        kinds: of targets: their canonical form there is in ``"targets"``, as JSON.
+        stack: holds the connection to the cluster.
+
+    Raises:
+        MeasureError: there is none of the kind, or there are several to choose from.
+    """
+    from whet.measure.pool import ray_cluster, ray_pool
+
+    if isinstance(workers, ray_pool.RayPool):
+        return workers.describe(kinds)
+    address = None if workers == "ray" else workers
+    ray = stack.enter_context(ray_cluster.connected(address))
+    return ray_pool.describe_remote_cpu(ray, device, kinds)

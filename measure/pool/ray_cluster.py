@@ -8,12 +8,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.installed import install_extra
+from whet.measure.stage import machine
+from whet.measure.values import Json
 
 MEASURER = "whet_measurer"  # the custom resource of which each measuring machine offers one
 STORE_BYTES = 100 << 20  # object store of a local cluster; only small values travel
@@ -21,7 +25,14 @@ STORE_BYTES = 100 << 20  # object store of a local cluster; only small values tr
 # 127.0.0.1 instead of to every interface.
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
+head_lost = threading.Event()
+"""Set when the cluster's head does not answer any more: then nothing is asked of it."""
+END_S = 10.0
+"""Seconds for leaving a cluster whose head does not answer."""
+
 _lock = threading.Lock()
+_described: dict[tuple[str, tuple[str, ...]], Json] = {}
+_all_here = False  # the cluster was started by this process, on this machine
 _users = 0  # how many rely on this connection
 _started_here = False
 
@@ -38,7 +49,7 @@ def connected(address: str | None = None) -> Iterator[Any]:
     Raises:
         MeasureError: Ray is missing or the cluster cannot be reached.
     """
-    global _users, _started_here
+    global _users, _started_here, _all_here
     with _lock:
         if address is None and "ray" not in sys.modules:
             os.environ.setdefault(LOOPBACK, "0")
@@ -53,6 +64,9 @@ def connected(address: str | None = None) -> Iterator[Any]:
                 'workers="ray"', f"Ray cannot be imported: {error}", install_extra("cluster")
             ) from error
         if not ray.is_initialized():
+            head_lost.clear()
+            _described.clear()
+            _all_here = not address
             try:
                 if address:
                     ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
@@ -77,20 +91,78 @@ def connected(address: str | None = None) -> Iterator[Any]:
             _users -= 1
             if _users == 0 and _started_here:
                 _started_here = False
-                ray.shutdown()
+                _leave(ray)
 
 
-def check_measurer(ray: Any) -> None:
-    """Raise a MeasureError where no machine of the cluster offers to measure."""
-    have = ray.cluster_resources()
-    if have.get(MEASURER, 0) >= 1:
-        return
-    offer = f"--resources='{{\"{MEASURER}\": 1}}'"
-    raise MeasureError(
-        'workers="ray"',
-        f"no machine of the cluster offers the resource {MEASURER!r}",
-        f"on the machine to measure on: ray start --address=... {offer}\nthe cluster has {have}",
+@dataclass(frozen=True)
+class Node:
+    """One machine of the cluster.
+
+    Attributes:
+        id: Ray's.
+        host: its name.
+        alive: it answers.
+        resources: its shares, held or not: ``{"CPU": 4.0, ...}``.
+        labels: what was said of it at its start.
+    """
+
+    id: str
+    host: str
+    alive: bool
+    resources: dict[str, float]
+    labels: dict[str, str]
+
+
+def nodes(ray: Any) -> list[Node]:
+    """The machines of the cluster, those that were lost, too."""
+    return [
+        Node(
+            str(one["NodeID"]),
+            str(one.get("NodeManagerHostname") or one.get("NodeManagerAddress") or "?"),
+            bool(one["Alive"]),
+            dict(one.get("Resources") or {}),
+            dict(one.get("Labels") or {}),
+        )
+        for one in ray.nodes()
+    ]
+
+
+def on_node(node: str) -> Any:
+    """Ray's word for: on this machine, or nowhere."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+def describe(ray: Any, node: str, kinds: Sequence[str] = (), seconds: float = 90.0) -> Json:
+    """The description of a machine's processor, by that machine.
+
+    Args:
+        ray: the connected module.
+        node: its id.
+        kinds: of targets, as of :func:`whet.measure.stage.machine.describe`.
+        seconds: the most that it may take.
+
+    Raises:
+        MeasureError: it does not answer.
+    """
+    key = node, tuple(kinds)
+    if key in _described:
+        return deepcopy(_described[key])
+    if _all_here and _started_here:
+        return machine.describe(kinds)
+    task = ray.remote(machine.describe).options(
+        num_cpus=0, max_retries=0, scheduling_strategy=on_node(node), name="whet describe"
     )
+    try:
+        _described[key] = ray.get(task.remote(list(kinds)), timeout=seconds)
+        return deepcopy(_described[key])
+    except ray.exceptions.RayError as error:
+        raise MeasureError(
+            'workers="ray"',
+            f"the machine {node} does not describe itself: {type(error).__name__}: {error}",
+            "is Whet installed there, in the same version?",
+        ) from error
 
 
 def free_gpus(ray: Any) -> int:
@@ -121,6 +193,16 @@ def wait_for_gpus(ray: Any, count: int, seconds: float = 20.0) -> None:
         except ray.exceptions.RayError:  # the cluster is gone, and whoever held them
             return
         time.sleep(0.05)
+
+
+def _leave(ray: Any) -> None:
+    """End what was begun here; a head that does not answer holds up nobody."""
+    if not head_lost.is_set():
+        ray.shutdown()
+        return
+    end = threading.Thread(target=ray.shutdown, daemon=True)
+    end.start()
+    end.join(END_S)
 
 
 def _start(ray: Any) -> None:

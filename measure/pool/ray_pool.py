@@ -1,57 +1,60 @@
-"""The pool on Ray: the same stages as actors, on this machine or on a cluster."""
+"""The pool on Ray: the same stages as actors, on all machines of a cluster."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.runtime.arrays.device import Device
 from whet.measure.device.identity import check_alike, measured_device, named_device
-from whet.measure.device.names import CUDA, EVERY_GPU
-from whet.measure.pool import ray_cluster
+from whet.measure.device.names import CPU, CUDA, EVERY_GPU, is_device_key
+from whet.measure.pool import ray_cluster, ray_members
 from whet.measure.pool.base import check_count
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.local import build_function_of, measuring_stage
 from whet.measure.pool.protocol import Known
+from whet.measure.pool.ray_actor import RemoteStage
+from whet.measure.pool.ray_cluster import Node
+from whet.measure.pool.ray_members import Members, Offer
 from whet.measure.stage import stages
-from whet.measure.stage.builder import Built
-from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.values import Json, MeasureInput, MeasureOptions
-
-START_S = 90.0  # a worker's start, on top of a call's own budget
-LOOK_S = 0.5  # how often who waits for an answer sees whether the pool is closed
+from whet.search_spaces.values.counted import counted
 
 
 class RayPool(StagedPool):
-    """Builders as Ray actors, and one exclusive measurer; on GPUs one for each that is free.
+    """Builders as Ray actors, and one measurer for each device that the cluster announces.
+
+    Machines may come and go: :meth:`notes` says so, and what they had in hand others take. When
+    nothing is left that can build or measure, :meth:`collect` says what was lost and when.
 
     Args:
         address: ``"ray://host:port"``, ``"host:port"`` or None: the cluster that this process is
             connected to, else a new one on this machine, bound to the loopback interface.
-        workers: number of builders; None: one for each CPU but one.
+        workers: number of builders, anywhere; None: as many on each machine as it has CPUs for.
         options: how to measure.
         reference: a default config, whose numbers are taken for right; see
             :meth:`~whet.measure.pool.protocol.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
-        device: measures the candidates: ``"cuda"`` is every GPU that the cluster offers
-            and nobody holds, all of one kind; builders need none. ``"cuda-emulator"`` runs on the
-            measuring machine; another word is a processor's, and names the lock that keeps
+        device: measures the candidates: ``"cpu"``, the processors of the cluster, all of one kind;
+            or those of one kind, by their fingerprint. ``"cuda"`` is every GPU that the cluster
+            offers and nobody holds, all of one kind; builders need none. ``"cuda-emulator"`` runs
+            on the measuring machines; another word is a processor's, and names the lock that keeps
             unrelated runs apart there.
         build_function: import path of the function that builds; replaced in tests.
         run_function: import path of the function that runs; replaced in tests.
         prepare_function: import path of the function that runs the reference.
 
     Raises:
-        MeasureError: Ray is missing, the cluster cannot be reached, or has no room for the actors.
+        MeasureError: Ray is missing, the cluster cannot be reached, has no room for the actors, or
+            has devices of several kinds.
 
-    A cluster that was started by hand offers the measurer with
-    ``ray start --resources='{"whet_measurer": 1}'`` on the machine to measure on.
+    ``whet worker`` announces a machine's devices. A cluster that was started by hand offers a
+    measurer with ``ray start --resources='{"whet_measurer": 1}'`` on each machine to measure on.
     """
 
     def __init__(
@@ -72,51 +75,208 @@ class RayPool(StagedPool):
         chosen = options or MeasureOptions()
         with contextlib.ExitStack() as opened:  # what is there already ends with what is refused
             ray = opened.enter_context(ray_cluster.connected(address))
-            on = measured_device(CUDA if device == EVERY_GPU else device)
-            count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) - 1)
-            path = list(sys.path)
-            functions = run_function, prepare_function
-            run = _measurers(ray, on, device, chosen, functions, path, opened)  # refusals first
-            stage = partial(
-                stages.BuildStage, chosen, build_function or build_function_of(on), path
+            crew = Crew(
+                ray,
+                device,
+                chosen,
+                (build_function, run_function, prepare_function),
+                opened,
+                anywhere=workers,
             )
-            budget = 2 * chosen.build_timeout
-            build = [_Remote(ray, stage, {"num_cpus": 1}, budget, opened) for _ in range(count)]
+            # Others are refused, and named, when the members are looked at.
+            every = [one for one in ray_cluster.nodes(ray) if one.alive]
+            nodes = [one for one in every if not ray_members.version_differs(one)]
+            run = crew.measurers(nodes)  # refusals first
+            build = crew.builders(nodes)
             super().__init__(build, run, chosen, reference, known)
+            self._crew = crew
+            self._members = Members(partial(ray_cluster.nodes, ray), nodes, self._came, self._gone)
             self._opened = opened.pop_all()
+
+    def describe(self, kinds: Sequence[str]) -> Json:
+        """The processor that measures; see :func:`describe_remote_cpu`."""
+        return describe_remote_cpu(self._crew.ray, self._crew.kind or CPU, kinds)
 
     def close(self) -> None:
         """End all actors at once, and the cluster if it was started here for the last pool."""
+        self._members.close()
         super().close()
         self._opened.close()
 
+    def _check_going(self, groups: Sequence[tuple[bool, str]] | None = None) -> None:
+        self._members.check_head()
+        super()._check_going(groups)
 
-def _measurers(
-    ray: Any,
-    on: Device,
-    lock: str,
-    options: MeasureOptions,
-    functions: tuple[str | None, str | None],
-    path: list[str],
-    opened: contextlib.ExitStack,
-) -> list[_Remote]:
-    """The measuring actors: one, or one for each free GPU; ``opened`` ends them."""
-    budget = 4 * options.run_timeout  # the reference may have to run first, and all once more
-    # Ray shows each actor its own GPU alone, which is number 0 there.
-    stage = measuring_stage(on, lock, options, functions, path)
-    if on.type != CUDA:
-        ray_cluster.check_measurer(ray)
-        return [_Remote(ray, stage, _ALONE, budget, opened)]
-    count = ray_cluster.free_gpus(ray)
-    opened.callback(ray_cluster.wait_for_gpus, ray, count)  # the next search shall find them free
-    measurers = [_Remote(ray, stage, _GPU, budget, opened) for _ in range(count)]
-    if count > 1:
-        check_alike(
-            'workers="ray", device="cuda"',
-            [one.describe({}) for one in measurers],
-            "a search measures on GPUs of one kind: join a cluster, or start one, with these only",
+    def _came(self, node: Node) -> None:
+        try:
+            measurers, builders = self._crew.of_new(node)
+        except MeasureError as error:
+            self._news.say(f"whet: node {node.host} cannot take part: {error}")
+            return
+        for measurer in measurers:
+            self.join(measurer, measures=True)
+        for builder in builders:
+            self.join(builder)
+        if measurers or builders:
+            self._news.say(f"whet: node {node.host} ({_sizes(measurers, builders)}) joins")
+
+    def _gone(self, node: Node) -> None:
+        measurers, builders = self._crew.left(node)
+        sizes = _sizes(measurers, builders)
+        self._news.say(f"whet: node {node.host} ({sizes}) is lost", lost=True)
+        for stage in (*measurers, *builders):
+            self.leave(stage, gone=True)
+
+
+class Crew:
+    """The actors of a pool: which ones each machine of the cluster gives.
+
+    Args:
+        ray: the connected module.
+        device: as of :class:`RayPool`.
+        options: how to measure.
+        functions: import paths of those that build, run and prepare; None: the stages' own.
+        opened: ends the actors.
+        anywhere: builders, wherever there is room; None: on each machine as many as it has CPUs.
+
+    Attributes:
+        kind: of the processors that measure; "" for other devices, and before there are any.
+    """
+
+    def __init__(
+        self,
+        ray: Any,
+        device: str,
+        options: MeasureOptions,
+        functions: tuple[str | None, str | None, str | None],
+        opened: contextlib.ExitStack,
+        anywhere: int | None = None,
+    ) -> None:
+        self.ray, self._options, self._opened = ray, options, opened
+        self._lock = CPU if is_device_key(device) and device.startswith(CPU) else device
+        self._device = device
+        self._on = measured_device(CUDA if device == EVERY_GPU else self._lock)
+        self._build_function = functions[0] or build_function_of(self._on)
+        self._run_functions = functions[1:]
+        self._anywhere = anywhere
+        self._path = list(sys.path)
+        self._numbers = itertools.count()
+        self.kind = ""
+        self._of_node: dict[str, tuple[list[RemoteStage], list[RemoteStage]]] = {}
+
+    def measurers(self, nodes: Sequence[Node]) -> list[RemoteStage]:
+        """The measuring actors of the machines that are there at the start.
+
+        Raises:
+            MeasureError: there is no device, or there are several kinds.
+        """
+        if self._on.type == CUDA:
+            return self._gpus()
+        found = ray_members.offers(self.ray, nodes)
+        whole = self.ray.cluster_resources()
+        if self._on.type == CPU:
+            found = ray_members.of_one_kind(found, self._device, whole)
+            self.kind = found[0].kind
+        elif not found:
+            ray_members.of_one_kind(found, self._device, whole)
+        return [self._measurer(one) for one in found]
+
+    def builders(self, nodes: Sequence[Node]) -> list[RemoteStage]:
+        """The building actors of the machines that are there at the start."""
+        if self._anywhere is not None:
+            return [self._builder(None) for _ in range(self._anywhere)]
+        build = [
+            self._builder(node) for node in nodes for _ in range(ray_members.builders_of(node))
+        ]
+        return build or [self._builder(None)]
+
+    def of_new(self, node: Node) -> tuple[list[RemoteStage], list[RemoteStage]]:
+        """The measurers and the builders of a machine that comes during a search.
+
+        Raises:
+            MeasureError: it has another version of Whet, or does not say what it is.
+        """
+        if version := ray_members.version_differs(node):
+            raise MeasureError("joining", f"it has Whet {version}", "install ours there")
+        found = [] if self._on.type == CUDA else ray_members.offers(self.ray, [node])
+        if self._on.type == CPU:
+            found = [one for one in found if one.kind == self.kind]
+        measurers = [self._measurer(one) for one in found]
+        count = ray_members.builders_of(node) if self._anywhere is None else 0
+        return measurers, [self._builder(node) for _ in range(count)]
+
+    def left(self, node: Node) -> tuple[list[RemoteStage], list[RemoteStage]]:
+        """The measurers and the builders that a lost machine had."""
+        return self._of_node.pop(node.id, ([], []))
+
+    def _measurer(self, offer: Offer) -> RemoteStage:
+        functions = self._run_functions[0], self._run_functions[1]
+        remote = RemoteStage(
+            self.ray,
+            measuring_stage(
+                self._on, self._lock, self._options, functions, self._path, cores=offer.cores
+            ),
+            {"num_cpus": 0, "resources": {offer.resource: 1}},
+            4 * self._options.run_timeout,  # the reference may run first, and all once more
+            self._opened,
+            name=" ".join(filter(None, ("whet measure", offer.kind, offer.label)))
+            + f" @{offer.node.host}",
+            node=offer.node.id,
+            kind=self.kind,
+            apart=offer.cores is not None,
         )
-    return measurers
+        self._of_node.setdefault(offer.node.id, ([], []))[0].append(remote)
+        return remote
+
+    def _builder(self, node: Node | None) -> RemoteStage:
+        announced = [one.cores for one in ray_members.announced(node)] if node else []
+        apart = sorted(core for cores in announced for core in cores)
+        stage = partial(
+            stages.BuildStage,
+            self._options,
+            self._build_function,
+            self._path,
+            0 if apart else 1,
+            apart,
+        )
+        remote = RemoteStage(
+            self.ray,
+            stage,
+            {"num_cpus": 1},
+            2 * self._options.build_timeout,
+            self._opened,
+            name=f"whet build {next(self._numbers)}" + (f" @{node.host}" if node else ""),
+            node=node.id if node else "",
+        )
+        if node:
+            self._of_node.setdefault(node.id, ([], []))[1].append(remote)
+        return remote
+
+    def _gpus(self) -> list[RemoteStage]:
+        """A measuring actor for each free GPU, wherever it is."""
+        # Ray shows each actor its own GPU alone, which is number 0 there.
+        functions = self._run_functions[0], self._run_functions[1]
+        stage = measuring_stage(self._on, self._lock, self._options, functions, self._path)
+        count = ray_cluster.free_gpus(self.ray)
+        # the next search shall find them free
+        self._opened.callback(ray_cluster.wait_for_gpus, self.ray, count)
+        budget = 4 * self._options.run_timeout
+        measurers = [
+            RemoteStage(self.ray, stage, _GPU, budget, self._opened, name=f"whet measure gpu {k}")
+            for k in range(count)
+        ]
+        if count > 1:
+            check_alike(
+                'workers="ray", device="cuda"',
+                [one.describe({}) for one in measurers],
+                "a search measures on GPUs of one kind: join a cluster, or start one, with these "
+                "only",
+            )
+        return measurers
+
+
+def _sizes(measurers: Sequence[object], builders: Sequence[object]) -> str:
+    return f"{counted(len(measurers), 'device')}, {counted(len(builders), 'builder')}"
 
 
 def check_one(device: str) -> None:
@@ -148,158 +308,35 @@ def describe_remote_gpu(ray: Any) -> Json:
     stage = measuring_stage(Device(CUDA), "", MeasureOptions(), path=list(sys.path))
     with contextlib.ExitStack() as opened:
         opened.callback(ray_cluster.wait_for_gpus, ray, ray_cluster.free_gpus(ray))
-        one = _Remote(ray, stage, _GPU, STARTED, opened)
+        one = RemoteStage(ray, stage, _GPU, STARTED, opened, name="whet describe gpu")
         return one.describe({})
 
 
-_ALONE = {"num_cpus": 0, "resources": {ray_cluster.MEASURER: 1}}
-_GPU = {"num_cpus": 0, "num_gpus": 1}
-
-
-class _Remote:
-    """One stage as an actor, made again when Ray loses it.
+def describe_remote_cpu(ray: Any, device: str, kinds: Sequence[str]) -> Json:
+    """The description of the processors on which a search measures, as a log keeps it.
 
     Args:
         ray: the connected module.
-        stage: its class and arguments.
-        resources: the actor's share of its machine.
-        budget: seconds that its longest call may take.
-        opened: closes it.
-    """
+        device: a kind of them; any other word: the only one that the cluster has.
+        kinds: of targets: their canonical form there is in ``"targets"``.
 
-    def __init__(
-        self,
-        ray: Any,
-        stage: partial[Any],
-        resources: dict[str, Any],
-        budget: float,
-        opened: contextlib.ExitStack,
-    ) -> None:
-        self._ray = ray
-        self._make: Callable[[], Any] = lambda: (
-            ray.remote(_that_leaves(stage.func))
-            .options(**resources, max_restarts=0, max_task_retries=0)
-            .remote(*stage.args)
+    Raises:
+        MeasureError: there is none of the kind, or there are several kinds.
+    """
+    nodes = [one for one in ray_cluster.nodes(ray) if one.alive]
+    found = ray_members.of_one_kind(ray_members.offers(ray, nodes), device, ray.cluster_resources())
+    described = ray_cluster.describe(ray, found[0].node.id, kinds)
+    if described["fingerprint"] != found[0].kind:
+        raise MeasureError(
+            'workers="ray"',
+            f"{found[0].node.host} announces {found[0].kind}, and is {described['fingerprint']}",
+            "start its worker again",
         )
-        self._budget = budget
-        self._machine = ""
-        self._overlaps: bool | None = None
-        self._closed = False
-        self._ending = threading.Lock()  # no actor is made while the last one is ended
-        opened.callback(self.close)
-        self._begin()
-
-    def start(self) -> str:
-        """Start the actor's worker; the name of the machine it is on."""
-        if not self._machine:
-            self._machine = self._ask("start")
-        return self._machine
-
-    def build(self, inp: MeasureInput) -> Built:
-        return self._ask("build", inp)
-
-    def run(self, measurement: Measurement) -> RunReport:
-        return self._ask("run", measurement)
-
-    def describe(self, target: Json) -> Json:
-        return self._ask("describe", target)
-
-    def overlaps_builds(self) -> bool:
-        if self._overlaps is None:
-            self._overlaps = bool(self._ask("overlaps_builds"))
-        return self._overlaps
-
-    def close(self) -> None:
-        """End the actor; its worker dies with it."""
-        with self._ending:
-            if self._closed:
-                return
-            self._closed = True
-            if self._ray.is_initialized():  # else it is gone, and asking would start another Ray
-                with contextlib.suppress(Exception):
-                    self._end()
-
-    def _begin(self) -> None:
-        self._actor = self._make()
-        self._created = self._actor.start.remote()
-
-    def _end(self) -> None:
-        """Kill the actor; one that is still being made leaves by itself when it is.
-
-        One that is killed between the request for its resources and the start of its process may
-        leave them taken for as long as this driver runs (Ray 2.60): the one measuring machine
-        would be lost to the pools that follow. What an actor was asked keeps it until it is done.
-        """
-        if self._is_made():
-            self._ray.kill(self._actor)
-        else:
-            self._actor.leave.remote()
-
-    def _is_made(self) -> bool:
-        """True if the actor has come up, or died."""
-        return bool(self._ray.wait([self._created], timeout=0)[0])
-
-    def _ask(self, method: str, *args: Any) -> Any:
-        """Wait for a method's answer.
-
-        Raises:
-            MeasureError: the actor is lost, does not come up, or said so.
-        """
-        if self._closed:
-            raise MeasureError(f"{method} on a Ray actor", "the pool is closed")
-        if not self._ray.is_initialized():
-            raise MeasureError(
-                f"{method} on a Ray actor",
-                "this process is no longer connected to Ray",
-                "ray.shutdown() comes after the search",
-            )
-        try:
-            call = getattr(self._actor, method).remote(*args)
-            if self._arrives(call):
-                return self._ray.get(call)
-        except self._ray.exceptions.RayTaskError as error:
-            cause = error.cause if isinstance(error.cause, MeasureError) else None
-            raise cause or MeasureError(f"{method} on a Ray actor", str(error)) from error
-        except self._ray.exceptions.RayError as error:
-            raise MeasureError(
-                f"{method} on a Ray actor", f"{type(error).__name__}: {error}", self._replace()
-            ) from error
-        why = f"no answer in {self._budget + START_S:g} s"
-        raise MeasureError(f"{method} on a Ray actor", why, self._replace())
-
-    def _arrives(self, call: Any) -> bool:
-        """True if an answer comes in time, and before the pool is closed."""
-        end = time.monotonic() + self._budget + START_S
-        while not self._closed and (left := end - time.monotonic()) > 0:
-            if self._ray.wait([call], timeout=min(left, LOOK_S))[0]:
-                return True
-        return False
-
-    def _replace(self) -> str:
-        """Make the actor anew, unless it is not there yet: waiting goes on. What has been done."""
-        with self._ending:
-            if self._closed:
-                return "the pool is closed"
-            if not self._ray.is_initialized():
-                return "this process is no longer connected to Ray"
-            if not self._is_made():
-                return "it is not made yet: `ray status` says what it waits for, and who holds that"
-            with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
-                self._ray.kill(self._actor)  # it may hold the only measuring machine
-            self._machine = ""
-            self._begin()
-            return "the actor is lost; another one takes its place"
+    sizes = [len(one.cores) for one in found if one.cores is not None]
+    for target in described["targets"].values():
+        if sizes and "num_threads" in target:
+            target["num_threads"] = min(sizes)
+    return described
 
 
-def _that_leaves(stage: Any) -> type:
-    """A stage's class whose actors can end themselves.
-
-    Ray's own methods for that are not there for who comes in by ``ray://``.
-    """
-
-    def leave(_: Any) -> None:
-        import ray
-
-        ray.actor.exit_actor()
-
-    return type(stage.__name__, (stage,), {"leave": leave})
+_GPU = {"num_cpus": 0, "num_gpus": 1}

@@ -10,7 +10,7 @@ import platform
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from whet.compiler.errors import MeasureError
@@ -30,15 +30,16 @@ def measuring_core(place: int = 0) -> int:
     return allowed[place % len(allowed)]
 
 
-def builder_cores(measurers: int = 1) -> list[int]:
+def builder_cores(measurers: int = 1, apart: Iterable[int] = ()) -> list[int]:
     """The cores that builders use: all but the measuring ones and their hyper-thread siblings.
 
     Where nothing is left (one core), builders share the measuring core and take turns with it.
 
     Args:
-        measurers: how many measure at a time.
+        measurers: how many measure at a time on the last cores.
+        apart: other cores that measure.
     """
-    cores = {measuring_core(place) for place in range(measurers)}
+    cores = {measuring_core(place) for place in range(measurers)}.union(apart)
     taken = cores.union(*map(_siblings, cores))
     allowed = os.sched_getaffinity(0)
     return sorted(allowed - taken) or sorted(allowed)
@@ -107,6 +108,19 @@ def _locked(path: Path, device: str, give_up: Callable[[], bool]) -> Iterator[No
         yield
     finally:
         os.close(lock)  # unlocks
+
+
+def describe(kinds: Iterable[str]) -> Json:
+    """This machine's processor as a log keeps it.
+
+    Args:
+        kinds: of targets, ``"llvm"``: their canonical form here, as JSON, is in ``"targets"``.
+    """
+    from whet.compiler.target import Target
+    from whet.compiler.target.machine import host
+
+    targets = {kind: Target(kind).canonical().to_json() for kind in kinds}
+    return host.describe() | {"targets": targets}
 
 
 def environment() -> Json:

@@ -77,7 +77,8 @@ class BuildStage(_Stage):
         options: budgets and limits.
         function: import path of the function that builds; replaced in tests.
         path: the driver's ``sys.path``; None: this process's.
-        measurers: how many measure beside it, on cores of their own.
+        measurers: how many measure beside it, on the last cores.
+        apart: other cores of its machine that measure.
     """
 
     def __init__(
@@ -86,11 +87,12 @@ class BuildStage(_Stage):
         function: str = BUILD,
         path: Sequence[str] | None = None,
         measurers: int = 1,
+        apart: Sequence[int] = (),
     ) -> None:
         limit = options.memory_limit or machine.memory_bytes() // 2
         worker = Supervisor(
             memory_limit=limit,
-            cpus=machine.builder_cores(measurers),
+            cpus=machine.builder_cores(measurers, apart),
             preload=preload(function),
             max_calls=RECYCLE,
             path=path,
@@ -236,6 +238,8 @@ class RunStage(Measuring):
         function: import path of the function that runs; replaced in tests.
         prepare: import path of the function that runs the reference.
         path: the driver's ``sys.path``; None: this process's.
+        cores: that nobody else uses, for parallel kernels, too; single-threaded ones have the last
+            of them. None: all of this process's, of which builders use all but the last.
     """
 
     def __init__(
@@ -245,8 +249,15 @@ class RunStage(Measuring):
         function: str | None = None,
         prepare: str | None = None,
         path: Sequence[str] | None = None,
+        cores: Sequence[int] | None = None,
     ) -> None:
         function = function or RUN
+        self._apart = cores is not None
+        if cores:  # another set of this machine is measured on at the same time
+            device = f"{device}-{'-'.join(map(str, sorted(cores)))}"
+            pinned, every = [max(cores)], sorted(cores)
+        else:
+            pinned, every = [machine.measuring_core()], None
         # Two workers, used in turn: a worker that once ran threads keeps them, and the pinned one
         # must have none. The second is started by the first parallel kernel.
         workers = [
@@ -255,11 +266,15 @@ class RunStage(Measuring):
                 cpus=cpus,
                 preload=preload(function),
                 path=path,
-                grows=cpus is None,  # the threads of its pool stay
+                grows=k == 1,  # the threads of its pool stay
             )
-            for cpus in ([machine.measuring_core()], None)
+            for k, cpus in enumerate((pinned, every))
         ]
         super().__init__(workers, device, function, prepare or PREPARE)
+
+    def overlaps_builds(self) -> bool:
+        """As :meth:`Measuring.overlaps_builds`; cores of its own overlap with nothing."""
+        return not self._apart and super().overlaps_builds()
 
 
 def run_budget(measurement: Measurement) -> float:

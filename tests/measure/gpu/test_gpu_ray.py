@@ -59,7 +59,7 @@ def test_each_free_gpu_has_a_measurer_of_its_own(cluster):
     told = describe_remote_gpu(cluster)
     assert told["fingerprint"].startswith("cuda-") and told["arch"].startswith("sm_")
     with RayPool(workers=1, device="cuda", options=PATIENT, **FAKES) as pool:
-        assert pool.capacity == 2 * (1 + 2)
+        assert pool.capacity == 1 + 3 * 2
         for k in range(6):
             pool.submit(candidate("good", k))
         found = []

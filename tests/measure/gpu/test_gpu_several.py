@@ -65,9 +65,9 @@ def places_of(results: list[MeasureResult]) -> set[str]:
 @needs_pycuda
 def test_candidates_go_to_whoever_is_free_and_a_lost_device_costs_one_trial(mortal, monkeypatch):
     """The others measure on, finalists too; without any other, the search ends with the reason."""
-    monkeypatch.setattr("whet.measure.pool.engine.TRIES", 2)
+    monkeypatch.setattr("whet.measure.pool.calls.TRIES", 2)
     with LocalPool(1, device=BOTH, options=PATIENT, **FAKES) as pool:
-        assert pool.capacity == 2 * (1 + 2)
+        assert pool.capacity == 1 + 3 * 2
         for k in range(4):
             pool.submit(candidate("good", k))
         found = collected(pool, 4)
@@ -123,7 +123,7 @@ class Stage:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_no_candidate_is_lost_where_warnings_are_errors(monkeypatch):
-    monkeypatch.setattr("whet.measure.pool.engine.TRIES", 1)
+    monkeypatch.setattr("whet.measure.pool.calls.TRIES", 1)
     lost = threading.Event()
     pool = StagedPool([Stage(lost)], [Stage(lost, lost=True), Stage(lost)], PATIENT)
     with pool, warnings.catch_warnings():

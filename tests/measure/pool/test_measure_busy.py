@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from whet.measure.pool.stopwatch import Stopwatch
+from whet.measure.pool.gate import Stopwatch
 
 
 def test_overlapping_work_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("whet.measure.pool.stopwatch.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("whet.measure.pool.gate.time.perf_counter", lambda: now[0])
     busy = Stopwatch()
     with busy:
         now[0] = 2.0
@@ -36,7 +36,7 @@ def test_work_that_raises_ends() -> None:
 
 def test_threads_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [3.0]
-    monkeypatch.setattr("whet.measure.pool.stopwatch.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("whet.measure.pool.gate.time.perf_counter", lambda: now[0])
     busy, inside, over = Stopwatch(), threading.Barrier(5), threading.Barrier(5)
 
     def work() -> None:

@@ -26,8 +26,8 @@ from whet.measure import (
     ReplayPool,
     open_pool,
 )
+from whet.measure.pool.ray_actor import RemoteStage
 from whet.measure.pool.ray_cluster import MEASURER
-from whet.measure.pool.ray_pool import _Remote
 from whet.measure.stage import machine
 
 FAKE = candidate("good").workload.key
@@ -314,7 +314,8 @@ class TestRayPool:
         kill, made = ray.kill, []
 
         def spy(actor: Any, **more: Any) -> None:
-            (remote,) = (one for one in remotes_of(pool) if one._actor is actor)
+            remotes = stages_of(pool, False) + stages_of(pool, True)
+            (remote,) = (one for one in remotes if one._actor is actor)
             made.append(remote._is_made())
             kill(actor, **more)
 
@@ -345,12 +346,10 @@ class TestRayPool:
         with live(RayPool)() as first:
             assert only(first, "good").ok
             with live(RayPool)() as second:  # its measurer is queued
-                (queued,) = second._measurers
+                (queued,) = stages_of(second, True)
                 actor = queued._actor
-                monkeypatch.setattr("whet.measure.pool.ray_pool.START_S", 0.2 - queued._budget)
-                with pytest.raises(
-                    MeasureError, match=r"(?s)no answer.*not made yet: `ray status`"
-                ):
+                monkeypatch.setattr("whet.measure.pool.ray_actor.START_S", 0.2 - queued._budget)
+                with pytest.raises(MeasureError, match=r"(?s)no answer.*not made yet: `ray"):
                     queued.start()
                 assert queued._actor is actor  # another one would wait behind it
                 monkeypatch.undo()
@@ -361,17 +360,17 @@ class TestRayPool:
         import ray
 
         with live(RayPool)() as pool:
-            (lost,) = pool._measurers
+            (lost,) = stages_of(pool, True)
             lost.start()
             ray.kill(lost._actor)
             numbers = itertools.count()  # a candidate may be lost with it, the pool is not
             until(lambda: only(pool, "good", next(numbers)).ok)
         last = lost._actor
-        assert lost._replace() == "the pool is closed" and lost._actor is last
+        assert lost._replace(last) == "the pool is closed" and lost._actor is last
 
 
-def remotes_of(pool: Any) -> list[_Remote]:
-    return [*pool._builders, *pool._measurers]
+def stages_of(pool: Any, measures: bool) -> list[RemoteStage]:
+    return [seat.stage for seat in pool._traffic.seats if seat.measures == measures]
 
 
 def until(it_is_so: Callable[[], bool], seconds: float = 120.0) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from whet.compiler.errors import MeasureError
 from whet.measure.gpu.stage import DeviceStage
-from whet.measure.pool import ray_cluster, ray_pool
-from whet.measure.pool.ray_pool import _Remote, _that_leaves
+from whet.measure.pool import ray_actor, ray_cluster
+from whet.measure.pool.ray_actor import RemoteStage, _that_leaves
 from whet.measure.stage.stages import BuildStage, RunStage
 
 
@@ -28,7 +28,7 @@ def test_actors_are_asked_only_what_their_classes_define():
     for stage in (BuildStage, RunStage, DeviceStage):
         left = _that_leaves(stage)
         assert issubclass(left, stage) and {"start", "leave"} <= set(dir(left))
-    assert not re.search(r"__ray_\w+__", Path(ray_pool.__file__).read_text())
+    assert not re.search(r"__ray_\w+__", Path(ray_actor.__file__).read_text())
 
 
 def test_a_pool_that_outlives_its_connection_starts_no_other(monkeypatch):
@@ -36,9 +36,9 @@ def test_a_pool_that_outlives_its_connection_starts_no_other(monkeypatch):
     gone = SimpleNamespace(is_initialized=lambda: False)
     for name in ("get", "wait", "kill"):
         setattr(gone, name, asked.append)
-    monkeypatch.setattr(_Remote, "_begin", lambda self: None)
+    monkeypatch.setattr(RemoteStage, "_begin", lambda self: None)
     with contextlib.ExitStack() as opened:
-        one = _Remote(gone, partial(BuildStage), {}, 1.0, opened)
+        one = RemoteStage(gone, partial(BuildStage), {}, 1.0, opened)
         with pytest.raises(MeasureError, match=r"(?s)no longer connected.*after the search"):
             one.start()
     assert one._closed and not asked
