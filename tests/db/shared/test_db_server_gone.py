@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import threading
 import time
-from pathlib import Path
 
-import pg_server
 import pytest
 import sqlalchemy as sa
 from db_records import AVX2, HERE, MATMUL, SPACE, failed, ok, start
+from postgres_server import PostgresServer, programs
 
 from whet.compiler.errors import LogError
 from whet.db import Mine, TaskKey, TrialEntry, TuningLog
 from whet.search_spaces.values import Config
 
-pytestmark = pytest.mark.skipif(not pg_server.available(), reason=pg_server.MISSING)
+pytestmark = pytest.mark.skipif(not programs(), reason="no PostgreSQL server: apt install postgresql")
 KEY = TaskKey(MATMUL, AVX2, HERE, SPACE)
 
 
 @pytest.fixture(scope="module")
 def server():
-    # Not in pytest's folder: another user must come by.
-    folder = Path(tempfile.mkdtemp(prefix="whet_pg_"))
-    os.chmod(folder, 0o755)
-    server = pg_server.Server(folder / "server")
-    yield server
-    if server.is_up():
-        server.stop()
-    shutil.rmtree(folder)
+    with PostgresServer() as server:
+        yield server
+
+
+def is_up(server) -> bool:
+    return (server.data / "postmaster.pid").exists()
 
 
 @pytest.fixture
 def url(server):
-    if not server.is_up():
+    if not is_up(server):
         server.start()
     yield server.url
     with TuningLog(server.url) as log:
@@ -125,7 +119,7 @@ def test_a_server_that_is_gone_for_30_seconds(server, url):
         writer.start()
     for writer in writers:
         writer.more(5)
-    server.stop()
+    server.stop("immediate")
     time.sleep(30)
     before = [len(writer.acknowledged) for writer in writers]
     server.start()
@@ -143,7 +137,7 @@ def test_a_server_that_is_gone_for_30_seconds(server, url):
 def test_a_server_that_stays_away_is_named(server, url):
     with TuningLog(url, patience=1.0) as log:
         run = start(log)
-        server.stop()
+        server.stop("immediate")
         with pytest.raises(LogError, match="add trial 0 of run 1") as caught:
             log.add_trial(run, 0, numbered(0), ok(1.0))
         assert "is the database" in str(caught.value) and "up" in str(caught.value)
