@@ -14,7 +14,9 @@ from whet.compiler.errors import LogError
 from whet.db import Mine, TaskKey, TrialEntry, TuningLog
 from whet.search_spaces.values import Config
 
-pytestmark = pytest.mark.skipif(not programs(), reason="no PostgreSQL server: apt install postgresql")
+pytestmark = pytest.mark.skipif(
+    not programs(), reason="no PostgreSQL server: apt install postgresql"
+)
 KEY = TaskKey(MATMUL, AVX2, HERE, SPACE)
 
 
