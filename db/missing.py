@@ -79,6 +79,11 @@ def explain(
             f"it was tuned for other targets only ({target_difference(runs[-1].target, wanted)})",
             f"tune it for this one: {tune}",
         )
+    return _never(log, workload, tune)
+
+
+def _never(log: TuningLog, workload: Workload, tune: str) -> tuple[str, str]:
+    """The reason and the way out where a log has no run of a workload."""
     passed = f" ({counted(log.broken, 'broken row')} passed over)" if log.broken else ""
     return (
         f"it was never tuned there{passed}",

@@ -24,13 +24,15 @@ from whet.db.quick.place import place_of as place_of
 BUSY_SECONDS = 2.0
 """Seconds for which SQLite waits for another process's transaction, before it is asked again."""
 SERVER: dict[str, Any] = {
+    "client_encoding": "utf8",
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""How soon a server that is gone is given up: libpq's settings, in s and ms."""
+"""libpq's settings: text is text whatever a database calls it (SQL_ASCII's would be bytes), and how
+soon a server that is gone is given up, in s and ms."""
 SERVER_OPTIONS = "-c lock_timeout=30s -c idle_in_transaction_session_timeout=60s"
 """The server gives up for us too: a client that is gone must not hold a task for ever."""
 

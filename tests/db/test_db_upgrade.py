@@ -145,6 +145,33 @@ def test_an_older_log_in_postgresql_is_upgraded(location):
         assert digests == [config_digest(Config((("k", 2),), "s"))]
 
 
+@pytest.mark.parametrize("version", KEPT)
+def test_a_kept_dump_of_postgresql_is_upgraded(location, tmp_path, version):
+    """It holds what the kept SQLite file of its revision does, and is afterwards the same log."""
+    place = place_of(location)
+    if place.path is not None:
+        pytest.skip("the dump is PostgreSQL's")
+    engine, _ = open_engine(place, write=True)
+    with engine.begin() as connection:
+        raw = connection.connection.dbapi_connection
+        assert raw is not None
+        raw.execute((DATA / f"postgresql_{version}.sql").read_text())
+    engine.dispose()
+    path = Path(shutil.copy(KEPT[version], tmp_path / "whet.db"))
+    with pytest.raises(LogError, match=f"its tables are of version {version}"):
+        TuningLog(location, write=False)
+    with TuningLog(location) as log, TuningLog(path) as file:
+        trials = log.trials()
+        assert trials == file.trials() and len(trials) >= 20 and not log.broken
+        assert log.runs() == file.runs() and log.tasks() == file.tasks()
+        assert log.summary() == file.summary()
+        digests = "SELECT config_digest FROM trial ORDER BY run_id, number"
+        found = log.read("look", lambda c: c.exec_driver_sql(digests).scalars().all())
+        assert found == [config_digest(trial.config) for trial in trials]
+        log.add_trial(start(log), 0, config(0), ok(1.0))  # and it goes on
+        assert len(log) == len(trials) + 1
+
+
 def test_every_table_of_the_models_is_known_as_ours():
     assert set(Base.metadata.tables) == schema.TABLES
 

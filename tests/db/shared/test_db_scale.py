@@ -144,7 +144,7 @@ def loads_sqlalchemy(path) -> bool:
         f"log = whet.TuningLog({str(path)!r}, write=False)\n"
         "print(log.best(MATMUL, AVX2, HERE).cost, 'sqlalchemy' in sys.modules)"
     )
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
     said = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         capture_output=True,
