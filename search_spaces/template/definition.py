@@ -17,7 +17,7 @@ from whet.search_spaces.knobs.source import source_hash, source_text
 from whet.search_spaces.space.config_space import ConfigSpace
 from whet.search_spaces.template.canonical import Canonical, canonical_form
 from whet.search_spaces.template.collect import collect
-from whet.search_spaces.template.config_scope import ConfigView, config_in_force, talking_to
+from whet.search_spaces.template.config_scope import ConfigView, resolved_in_force, talking_to
 from whet.search_spaces.template.ref import (
     TemplateRef,
     attribute_of,
@@ -78,8 +78,21 @@ class Template:
             SpaceError: wrong arguments, or a config that does not fit. Other errors are the
                 template's.
         """
-        workload = self.workload(*args, **kwargs)
-        return self.instantiate(workload, config_in_force(workload))
+        return self.under_config_in_force(self.workload(*args, **kwargs))
+
+    def under_config_in_force(self, workload: Workload) -> Any:
+        """``(schedule, args)`` of a workload under the config in force; the schedule says whence.
+
+        Args:
+            workload: in its canonical form.
+        """
+        from whet.compiler.te.schedule import Schedule  # of which reading a log has no need
+
+        resolved = resolved_in_force(workload)
+        made = self.instantiate(workload, resolved.config)
+        if isinstance(made[0], Schedule):
+            made[0].tuned_by = resolved.tuned_by
+        return made
 
     def workload(self, *args: Any, **kwargs: Any) -> Workload:
         """The workload of these arguments: defaults filled in, then in their canonical form.

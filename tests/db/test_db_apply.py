@@ -6,9 +6,10 @@ import warnings
 import pytest
 from db_records import failed, ok
 
+from whet.autotune import apply_best
 from whet.compiler.errors import LogError
 from whet.compiler.target import Target
-from whet.db import TuningLog, UntunedWarning, apply_best, device_key
+from whet.db import TuningLog, UntunedWarning, device_key
 from whet.measure.device.names import this_device
 from whet.search_spaces import Config, get_config, space_of, template
 
@@ -86,7 +87,7 @@ def test_an_untuned_workload_gets_its_default_and_one_warning(scale, log):
     said = str(caught[0].message)
     assert "2 workloads have no record that applies; default configs were used" in said
     name = scale.name
-    assert f"{name}(64): it was never tuned there; tune it: whet.tune(" in said
+    assert f"{name}(64): it was never tuned there; tune it: as the next line says; " in said
     assert f"the log holds: {name}(16), {name}(4096)" in said
     assert f"whet.create_task('{name}', args=(128, 'float32'), target='llvm')" in said
     assert said.count(f"{name}(64)") == 1 and f"log={log.location!r}" in said
