@@ -141,10 +141,9 @@ class _Scope:
         if device_key(device) not in known:
             request = f"{self.owner.shown[:-1]}, device={device_key(device)!r})"
             machines = ", ".join(map(device_name, known.values())) or "(none)"
-            none = "the log has" if len(self.source.logs) == 1 else "the logs have"
-            raise LogError(
-                request, f"{none} nothing of that machine", f"machines in it: {machines}"
-            )
+            one = len(self.source.logs) == 1
+            none = f"the {'log has' if one else 'logs have'} nothing of that machine"
+            raise LogError(request, none, f"machines in {'it' if one else 'them'}: {machines}")
 
     def __call__(self, workload: Workload) -> Resolved | None:
         """The config and whence; the innermost scope answers for those around it, too."""
