@@ -178,10 +178,7 @@ class _Scope:
                 return known
             canonical = (target or Target("llvm")).canonical()
             sources = [self.source, *(scope.source for scope in self._outer)]
-            tune = tune_command(
-                workload, canonical, self.owner.device, self.source.logs[0].location
-            )
-            choice = choose(sources, workload, canonical, space_of(workload), tune)
+            choice = choose(sources, workload, canonical, space_of(workload))
             found = choice, Resolved(choice.config, choice.tuned_by)
             self._choices[workload.key, text] = found
             return found
@@ -198,9 +195,12 @@ class _Scope:
         for choice, _ in self._choices.values():
             by = choice.tuned_by
             if by.how == "default":
-                defaults += [f"{by.workload}: {by.why}; {choice.way_out}", f"  {choice.tune}"]
+                defaults += [
+                    f"{by.workload}: {by.why}; {choice.way_out}",
+                    f"  {self._tune(choice)}",
+                ]
             elif by.how != "exact":
-                borrowed += [f"{choice.workload}: {by.why}", f"  {choice.tune}"]
+                borrowed += [f"{choice.workload}: {by.why}", f"  {self._tune(choice)}"]
         if not defaults and not borrowed:
             return ""
         parts = []
@@ -213,6 +213,11 @@ class _Scope:
             number = counted(len(borrowed) // 2, "workload")
             parts.append(f"{number}{also} took another device's or shape's config")
         return "\n  ".join([f"{self.owner.shown}: {'; '.join(parts)}", *defaults, *borrowed])
+
+    def _tune(self, choice: Choice) -> str:
+        """The command that tunes what was chosen for."""
+        target, log = Target(choice.tuned_by.target), self.source.logs[0].location
+        return tune_command(choice.workload, target, self.owner.device, log)
 
 
 def _scopes() -> list[_Scope]:

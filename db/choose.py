@@ -80,14 +80,12 @@ class Choice:
         config: None: the default one.
         tuned_by: which record, and why it.
         way_out: where no record applies: what to do.
-        tune: the command that tunes the workload.
     """
 
     workload: Workload
     config: Config | None
     tuned_by: TunedBy
-    way_out: str
-    tune: str
+    way_out: str = ""
 
 
 def check_fallback(fallback: object) -> str:
@@ -109,7 +107,7 @@ def check_fallback(fallback: object) -> str:
 
 
 def choose(
-    sources: Sequence[Source], workload: Workload, target: Target, space: ConfigSpace, tune: str
+    sources: Sequence[Source], workload: Workload, target: Target, space: ConfigSpace
 ) -> Choice:
     """The config for a workload.
 
@@ -118,12 +116,11 @@ def choose(
         workload: what is built.
         target: canonical.
         space: the workload's, as it is today.
-        tune: the command that tunes it.
 
     Raises:
         LogError: a log cannot be read, or was altered.
     """
-    asked = _Asked(workload, target, space, tune)
+    asked = _Asked(workload, target, space)
     for source in sources:
         for log in source.logs:
             record = log.best_in(space, workload, target, source.device)
@@ -140,7 +137,7 @@ def choose(
     why = "; ".join([why, *refused])
     first = sources[0].logs[0].location
     tuned_by = TunedBy("default", str(workload), str(target), log=first, why=why)
-    return Choice(workload, None, tuned_by, way_out, tune)
+    return Choice(workload, None, tuned_by, way_out)
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,6 @@ class _Asked:
     workload: Workload
     target: Target
     space: ConfigSpace
-    tune: str
 
     def taken(
         self, how: str, log: TuningLog, record: TrialRecord, why: str, config: Config | None = None
@@ -166,7 +162,7 @@ class _Asked:
             log.location,
             why,
         )
-        return Choice(self.workload, config or record.config, tuned_by, "", self.tune)
+        return Choice(self.workload, config or record.config, tuned_by)
 
     def device_of(self, source: Source) -> Device:
         """The device whose records are a source's own."""
