@@ -18,6 +18,7 @@ from whet.db.missing import NEVER, explain
 from whet.db.values.identity import device_key, device_name, distance
 from whet.measure.device.identity import device_of
 from whet.measure.device.names import AnyDevice, Device, is_model
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.compiler.target import Target
@@ -191,7 +192,9 @@ def _of_another_device(asked: _Asked, source: Source) -> Choice | None:
             if record is None:
                 continue
             why = f"no record of {here}; {device_name(k.device)} tuned it for the same target, "
-            return asked.taken("device", log, record, f"{why}{k.succeeded} configs worked there")
+            return asked.taken(
+                "device", log, record, f"{why}{counted(k.succeeded, 'config')} worked there"
+            )
     return None
 
 

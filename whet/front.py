@@ -11,6 +11,7 @@ from whet.compiler import driver
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
+from whet.search_spaces.template.config_scope import resolved_in_force
 
 
 def build(
@@ -70,5 +71,7 @@ def build(
     if log is not None:
         return build_from_log(inputs, log, device, name)
     with inputs.target:
-        schedule, tensors = inputs.template.under_config_in_force(inputs.workload)
+        resolved = resolved_in_force(inputs.workload)
+        schedule, tensors = inputs.instantiate(resolved.config)
+        schedule.tuned_by = resolved.tuned_by
         return driver.build(schedule, tensors, inputs.target, name=name)

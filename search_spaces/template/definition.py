@@ -72,22 +72,16 @@ class Template:
         default of the template's space.
 
         Returns:
-            ``(schedule, args)``: the schedule, and the tensors that the kernel takes.
+            ``(schedule, args)``: the schedule, whose ``tuned_by`` says which record the config is
+            of, and the tensors that the kernel takes.
 
         Raises:
             SpaceError: wrong arguments, or a config that does not fit. Other errors are the
                 template's.
         """
-        return self.under_config_in_force(self.workload(*args, **kwargs))
-
-    def under_config_in_force(self, workload: Workload) -> Any:
-        """``(schedule, args)`` of a workload under the config in force; the schedule says whence.
-
-        Args:
-            workload: in its canonical form.
-        """
         from whet.compiler.te.schedule import Schedule  # of which reading a log has no need
 
+        workload = self.workload(*args, **kwargs)
         resolved = resolved_in_force(workload)
         made = self.instantiate(workload, resolved.config)
         if isinstance(made[0], Schedule):
