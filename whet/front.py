@@ -34,14 +34,13 @@ def build(
         args, target, target_host, runtime, name, binds: as for :func:`whet.compiler.driver.build`.
             A task's kernel is called after its template unless it is named.
         log: for a task: the tuning log (a path, a database URL or a TuningLog) that holds its best
-            config. Without one the config in force is built, :func:`whet.apply_best`'s choice or
-            what ``using_config`` says; else the task's default config.
+            config. Without one the config in force (:func:`whet.apply_best`), or the default one.
         device: with ``log``: whose records count, a fingerprint or a device such as ``"cuda:0"`` or
             ``"cuda-emulator"``; None: this machine's device for the task's target.
 
     Returns:
-        A module that is called with numpy or ``whet.nd`` arrays, outputs included. Its ``tuned_by``
-        says which record its config comes from, and why; None: no log was asked.
+        A module that is called with numpy or ``whet.nd`` arrays, outputs included; ``tuned_by``
+        says which record its config comes from, and why.
 
     Raises:
         ArgumentError: for arguments that do not fit together.
