@@ -3,6 +3,7 @@
 Importing this room loads neither Optuna nor XGBoost; the first search does.
 """
 
+from whet.autotune.apply import apply_best
 from whet.autotune.deploy import best_from_log, build_from_log, kernel_name
 from whet.autotune.results.result import TuneResult, TuneResults
 from whet.autotune.results.trial import Trial
@@ -16,6 +17,7 @@ __all__ = [
     "Trial",
     "TuneResult",
     "TuneResults",
+    "apply_best",
     "best_from_log",
     "build_from_log",
     "create_task",

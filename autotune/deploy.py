@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
     from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
-    from whet.db import TuningLog
+    from whet.db import TrialRecord, TuningLog
     from whet.measure.device.names import Device
 
 
@@ -35,19 +35,22 @@ def best_from_log(
             and version of the space; the text names what it does hold.
     """
     with opened(log, write=False) as tuning_log:
-        space = replace(task, level="full").config_space  # a quick search may have found less
-        best = tuning_log.best_in(space, task.workload, task.target, device)
-        if best is not None:
-            return Trial.of(best)
-        from whet.db.missing import explain
+        return Trial.of(_best_record(task, tuning_log, device))
 
-        raise LogError(
-            f"build {task.workload} from log {tuning_log.location}",
-            *explain(
-                tuning_log, task.workload, task.target, task.config_space.fingerprint, device,
-                f"whet.tune(task, log={tuning_log.location!r})",
-            ),
-        )  # fmt: skip
+
+def _best_record(task: Task, log: TuningLog, device: Device | RuntimeDevice | None) -> TrialRecord:
+    """The record of :func:`best_from_log`, from an open log."""
+    space = replace(task, level="full").config_space  # a quick search may have found less
+    best = log.best_in(space, task.workload, task.target, device)
+    if best is not None:
+        return best
+    from whet.db.missing import explain
+
+    tune = f"whet.tune(task, log={log.location!r})"
+    raise LogError(
+        f"build {task.workload} from log {log.location}",
+        *explain(log, task.workload, task.target, space.fingerprint, device, tune),
+    )
 
 
 def build_from_log(
@@ -67,10 +70,24 @@ def build_from_log(
     Raises:
         LogError: as :func:`best_from_log`.
     """
-    config = best_from_log(task, log, device).config
     from whet.compiler import driver
+    from whet.compiler.abi.tuned_by import TunedBy
+    from whet.db.values.identity import device_key
 
-    schedule, args = task.instantiate(config)
+    with opened(log, write=False) as tuning_log:
+        best = _best_record(task, tuning_log, device)
+        place = tuning_log.location
+    schedule, args = task.instantiate(best.config)
+    schedule.tuned_by = TunedBy(
+        "exact",
+        str(task.workload),
+        str(task.target),
+        device_key(best.device),
+        best.cost,
+        (best.run_id, best.number),
+        place,
+        "the best record of the log that was named",
+    )
     return driver.build(schedule, args, target=task.target, name=name or kernel_name(task))
 
 

@@ -1,10 +1,10 @@
 """The room that remembers: every trial of every search, in SQL, and what was best in each.
 
-:class:`TuningLog` is a log in an SQLite file or another database; :func:`apply_best` puts one in
+:class:`TuningLog` is a log in an SQLite file or another database; :class:`AppliedLog` puts one in
 force. Importing this package does not load SQLAlchemy: opening a log does.
 """
 
-from whet.db.apply import AppliedLog, UntunedWarning, apply_best
+from whet.db.apply import AppliedLog, UntunedWarning
 from whet.db.log import TuningLog
 from whet.db.session import LogSession
 from whet.db.store.ignored import IgnoredRecordsWarning
@@ -31,7 +31,6 @@ __all__ = [
     "TrialRecord",
     "TuningLog",
     "UntunedWarning",
-    "apply_best",
     "device_key",
     "device_name",
 ]

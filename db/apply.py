@@ -1,100 +1,225 @@
-"""apply_best: inside it a template runs under the best config that a log has for this machine."""
+"""Logs in force: inside ``with apply_best(...)`` templates and tasks take their best configs.
+
+A choice is made once for each workload and target of a ``with`` and holds until its end, whatever
+is written to the log meanwhile: one build context, one program for each call. Entered again, it
+reads the log anew.
+"""
 
 from __future__ import annotations
 
+import threading
 import warnings
+from collections.abc import Sequence
 from contextlib import ExitStack
 
-from whet.compiler.errors import LogError
+from whet.compiler.errors import ArgumentError, LogError
+from whet.compiler.target import Target
+from whet.db.choose import Choice, Estimate, Source, check_fallback, choose
 from whet.db.log import TuningLog
-from whet.db.missing import explain
+from whet.db.tune_command import tune_command
 from whet.db.values.identity import Location, device_key, device_name
 from whet.measure.device.names import AnyDevice, names_device
-from whet.search_spaces import Config, Workload, space_of, using_resolver
+from whet.search_spaces import Config, Workload, space_of
+from whet.search_spaces.template.config_scope import (
+    Resolved,
+    put_in_force,
+    resolvers_in_force,
+    take_out_of_force,
+)
+from whet.search_spaces.values.counted import counted
+
+AnyLog = TuningLog | Location
 
 
 class UntunedWarning(UserWarning):
-    """Workloads were built with their default configs, for want of a record that applies."""
-
-
-def apply_best(log: TuningLog | Location, *, device: AnyDevice | None = None) -> AppliedLog:
-    """A context in which templates take their best config from a log.
-
-    ``with whet.apply_best("whet.db"), whet.Target("llvm"): s, args = matmul(1024, 1024, 1024)``. A
-    workload without a record that applies (same target, same machine, same version of the space)
-    gets its default config, and one :class:`UntunedWarning` at the end of the ``with`` says which,
-    why, and what to do.
-
-    Args:
-        log: a log, or the path or URL of one that exists; it is only read.
-        device: whose records to apply; None: this machine's. Name another machine to accept its
-            records here: its fingerprint, as the warning and ``log.devices()`` give it. A GPU's
-            name, ``"cuda:1"`` or ``"cuda-emulator"``, names that device.
-
-    Raises:
-        LogError: there is no such log, or it has nothing of ``device``.
-    """
-    return AppliedLog(log, device)
+    """Workloads were built with configs that are not their own, for want of a record."""
 
 
 class AppliedLog:
-    """The context manager of :func:`apply_best`, and the resolver that it puts in force."""
+    """The context manager of :func:`whet.apply_best`.
 
-    def __init__(self, log: TuningLog | Location, device: AnyDevice | None = None) -> None:
-        self._given = log
-        self._device = device
-        self._log: TuningLog | None = None
-        self._stack = ExitStack()
-        self._missed: dict[tuple[str, str], str] = {}
+    Args:
+        logs: open ones, or the paths or URLs of some that exist; they are only read.
+        device: whose records are exact; None: this machine's.
+        fallback: how far to go where there is none, see :mod:`whet.db.choose`.
+        estimate: of a near workload's config; None: none is taken.
+
+    One object may be entered several times, also in several threads at once.
+
+    Raises:
+        ArgumentError: there is no log, or no such fallback.
+    """
+
+    def __init__(
+        self,
+        logs: Sequence[AnyLog],
+        device: AnyDevice | None = None,
+        fallback: str = "none",
+        estimate: Estimate | None = None,
+    ) -> None:
+        if not logs:
+            raise ArgumentError(
+                "apply_best()", "no log is named", 'give one or several: apply_best("whet.db")'
+            )
+        self.given = tuple(logs)
+        self.device = device
+        self.fallback = check_fallback(fallback)
+        self.estimate = estimate
+
+    @property
+    def shown(self) -> str:
+        """The call that made it, as a warning shows it."""
+        logs = [str(log.location if isinstance(log, TuningLog) else log) for log in self.given]
+        return f"apply_best({', '.join(map(repr, logs))})"
 
     def __enter__(self) -> AppliedLog:
-        with ExitStack() as stack:
-            if isinstance(self._given, TuningLog):
-                self._log = self._given
-            else:
-                self._log = stack.enter_context(TuningLog(self._given, write=False))
-            if isinstance(self._device, str | dict) and not names_device(self._device):
-                known = self._log.devices()
-                if device_key(self._device) not in map(device_key, known):
-                    raise LogError(
-                        f"apply_best({self._log.location!r}, device={device_key(self._device)!r})",
-                        "the log has nothing of that machine",
-                        "machines in it: " + (", ".join(map(device_name, known)) or "(none)"),
-                    )
-            stack.enter_context(using_resolver(self.resolve))
-            self._stack = stack.pop_all()
+        put_in_force(_Scope(self))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._stack.close()
-        self._log = None
-        missed, self._missed = self._missed, {}
-        if missed:
-            shown = self._given.location if isinstance(self._given, TuningLog) else self._given
-            number = "1 workload has" if len(missed) == 1 else f"{len(missed)} workloads have"
-            head = f"apply_best({str(shown)!r}): {number} no record that applies; "
-            lines = [f"{head}default configs were used", *missed.values()]
-            lines.append(f"(tune with log={str(shown)!r} to have them here)")
-            warnings.warn("\n  ".join(lines), UntunedWarning, stacklevel=2)
+        scope = self._scope()
+        if scope is None:  # it was ended in another thread than it was entered in
+            raise self._not_in_force()
+        take_out_of_force(scope)
+        scope.close()
+        if said := scope.said():
+            warnings.warn(said, UntunedWarning, stacklevel=2)
 
     def resolve(self, workload: Workload) -> Config | None:
         """The best config for a workload under the current target, or None for its default.
 
         Raises:
-            LogError: the log cannot be read.
+            LogError: the log cannot be read, or is not in force here.
         """
-        from whet.compiler.target import Target
+        return self.choose(workload).config
 
-        if self._log is None:
-            raise LogError("apply_best(...)", "it is not in force", "use it in a `with`")
-        target = (Target.current() or Target("llvm")).canonical()
-        space = space_of(workload)
-        config = self._log.best_config(workload, target, space, self._device)
-        if config is None and (key := (workload.key, str(target))) not in self._missed:
-            named = f"{workload.template!r}, args={workload.args!r}, target={target.kind!r}"
-            tune = f"whet.tune(whet.create_task({named}))"
-            why, way_out = explain(
-                self._log, workload, target, space.fingerprint, self._device, tune
+    def choose(self, workload: Workload) -> Choice:
+        """:meth:`resolve` with the record that the config is of, and why it is that one."""
+        scope = self._scope()
+        if scope is None:
+            raise self._not_in_force()
+        return scope.choice(workload)
+
+    def _scope(self) -> _Scope | None:
+        """The innermost ``with`` of this object in this thread."""
+        return next((scope for scope in _scopes() if scope.owner is self), None)
+
+    def _not_in_force(self) -> LogError:
+        return LogError(
+            self.shown, "it is not in force in this thread", "use it in a `with` of this thread"
+        )
+
+
+class _Scope:
+    """One ``with`` of an applied log: the resolver that is in force inside it."""
+
+    def __init__(self, owner: AppliedLog) -> None:
+        self.owner = owner
+        self._outer = tuple(_scopes())
+        self._choices: dict[tuple[str, str], tuple[Choice, Resolved]] = {}
+        self._target: tuple[Target | None, str] = (None, "")
+        # A template may call another one while its space is collected.
+        self._lock = threading.RLock()
+        self._ended = False
+        with ExitStack() as stack:
+            logs = tuple(
+                log
+                if isinstance(log, TuningLog)
+                else stack.enter_context(TuningLog(log, write=False))
+                for log in owner.given
             )
-            self._missed[key] = f"{workload}: {why}; {way_out}"
-        return config
+            self.source = Source(logs, owner.device, owner.fallback, owner.estimate)
+            self._check_device()
+            self._stack = stack.pop_all()
+
+    def _check_device(self) -> None:
+        """Refuse a machine's fingerprint of which no log has anything."""
+        device = self.owner.device
+        if not isinstance(device, str | dict) or names_device(device):
+            return
+        known = {device_key(d): d for log in self.source.logs for d in log.devices()}
+        if device_key(device) not in known:
+            request = f"{self.owner.shown[:-1]}, device={device_key(device)!r})"
+            machines = ", ".join(map(device_name, known.values())) or "(none)"
+            one = len(self.source.logs) == 1
+            none = f"the {'log has' if one else 'logs have'} nothing of that machine"
+            raise LogError(request, none, f"machines in {'it' if one else 'them'}: {machines}")
+
+    def __call__(self, workload: Workload) -> Resolved | None:
+        """The config and whence; the innermost scope answers for those around it, too."""
+        innermost = next(iter(_scopes()), None)
+        return self._found(workload)[1] if innermost is self else None
+
+    def choice(self, workload: Workload) -> Choice:
+        """The choice for a workload under the current target."""
+        return self._found(workload)[0]
+
+    def _found(self, workload: Workload) -> tuple[Choice, Resolved]:
+        target = Target.current()
+        last, text = self._target
+        if target is not last or not text:
+            text = str(target or "llvm")
+            self._target = (target, text)
+        found = self._choices.get((workload.key, text))
+        return self._choose(workload, target, text) if found is None else found
+
+    def _choose(
+        self, workload: Workload, target: Target | None, text: str
+    ) -> tuple[Choice, Resolved]:
+        with self._lock:
+            if self._ended:
+                raise LogError(
+                    f"{self.owner.shown} for {workload}",
+                    "its `with` has ended",
+                    "wait inside it for threads that run in a copy of its context",
+                )
+            known = self._choices.get((workload.key, text))  # another thread was quicker
+            if known is not None:
+                return known
+            canonical = (target or Target("llvm")).canonical()
+            sources = [self.source, *(scope.source for scope in self._outer)]
+            choice = choose(sources, workload, canonical, space_of(workload))
+            found = choice, Resolved(choice.config, choice.tuned_by)
+            self._choices[workload.key, text] = found
+            return found
+
+    def close(self) -> None:
+        """End it, and close what it opened."""
+        with self._lock:
+            self._ended = True
+            self._stack.close()
+
+    def said(self) -> str:
+        """The workloads that have no record of their own, each with what to do; "" for none."""
+        defaults, borrowed = [], []
+        for choice, _ in self._choices.values():
+            by = choice.tuned_by
+            if by.how == "default":
+                defaults += [
+                    f"{by.workload}: {by.why}; {choice.way_out}",
+                    f"  {self._tune(choice)}",
+                ]
+            elif by.how != "exact":
+                borrowed += [f"{choice.workload}: {by.why}", f"  {self._tune(choice)}"]
+        if not defaults and not borrowed:
+            return ""
+        parts = []
+        if defaults:
+            count = len(defaults) // 2
+            number = "1 workload has" if count == 1 else f"{count} workloads have"
+            parts.append(f"{number} no record that applies; default configs were used")
+        if borrowed:
+            also = " also" if defaults else ""
+            number = counted(len(borrowed) // 2, "workload")
+            parts.append(f"{number}{also} took another device's or shape's config")
+        return "\n  ".join([f"{self.owner.shown}: {'; '.join(parts)}", *defaults, *borrowed])
+
+    def _tune(self, choice: Choice) -> str:
+        """The command that tunes what was chosen for."""
+        target, log = Target(choice.tuned_by.target), self.source.logs[0].location
+        return tune_command(choice.workload, target, self.owner.device, log)
+
+
+def _scopes() -> list[_Scope]:
+    """The scopes in force in this thread, the innermost first."""
+    return [one for one in resolvers_in_force() if isinstance(one, _Scope)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from whet.db.values.identity import device_key, device_name, distance, target_difference
 from whet.measure.device.identity import device_of
-from whet.measure.device.names import NO_GPU, AnyDevice, Device
+from whet.measure.device.names import NO_GPU, AnyDevice, Device, this_device
 from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 DIFFERENT = 8.0
 """The doublings of a size that count like one word that differs, for the nearest record."""
+NEVER = "it was never tuned there"
+"""The beginning of the reason where a log has no run of a workload."""
 SHOWN = 12
 """Workloads of a log that are named, the nearest first."""
 
@@ -73,7 +75,7 @@ def explain(
             f"tune it again: {tune}",
         )
     if on_target:
-        return _elsewhere([run.device for run in on_target], whose, tune)
+        return _elsewhere([run.device for run in on_target], whose, device is None, tune)
     if runs:
         return (
             f"it was tuned for other targets only ({target_difference(runs[-1].target, wanted)})",
@@ -86,15 +88,31 @@ def _never(log: TuningLog, workload: Workload, tune: str) -> tuple[str, str]:
     """The reason and the way out where a log has no run of a workload."""
     passed = f" ({counted(log.broken, 'broken row')} passed over)" if log.broken else ""
     return (
-        f"it was never tuned there{passed}",
+        f"{NEVER}{passed}",
         f"tune it: {tune}; the log holds: {_held(log, workload)}",
     )
 
 
-def _elsewhere(devices: list[Device], whose: Device, tune: str) -> tuple[str, str]:
-    """The reason and the way out where a workload was tuned on other devices only."""
+def _elsewhere(devices: list[Device], whose: Device, ours: bool, tune: str) -> tuple[str, str]:
+    """The reason and the way out where a workload was tuned on other devices only.
+
+    Args:
+        devices: those on which it was.
+        whose: the one whose records were looked for.
+        ours: nobody named it: it is this machine's.
+        tune: the call that tunes it.
+    """
     others = {device_key(device): device_name(device) for device in devices}
     machines = ", ".join(others.values())
+    if not ours:
+        here = others.pop(this_device(), "")
+        records = f"leave device= out: {here} is this machine; " if here else ""
+        named = f"or accept another's records: device={list(others)[-1]!r}" if others else ""
+        way_out = records + (named or f"or tune it there: {tune}")
+        return (
+            f"it has no record of {device_name(whose)}, which was asked for; tuned on: {machines}",
+            way_out.removeprefix("or "),
+        )
     if whose == NO_GPU:
         return (
             f"it was tuned on other devices only ({machines}), and this machine has no GPU",

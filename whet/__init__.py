@@ -23,7 +23,7 @@ from whet.tvm.modules import install as _install
 
 if TYPE_CHECKING:
     from whet import autotune, compiler, db, measure, search_spaces
-    from whet.autotune import Task, TuneResult, TuneResults, create_task, tune
+    from whet.autotune import Task, TuneResult, TuneResults, apply_best, create_task, tune
     from whet.compiler import arith, driver, instrument, runtime, target, te, tir, topi
     from whet.compiler.driver import lower
     from whet.compiler.emulator import Unwritten, run_kernel
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     )
     from whet.compiler.target import Target
     from whet.compiler.tir import IRModule
-    from whet.db import TuningLog, apply_best
+    from whet.db import TuningLog
     from whet.front import build
     from whet.measure import MeasureOptions
     from whet.search_spaces import Config, ConfigSpace, get_config, list_templates, template
@@ -99,7 +99,7 @@ _HOMES = {
     "TuningLog": "whet.db",
     "Unwritten": "whet.compiler.emulator",
     "WhetError": _ERRORS,
-    "apply_best": "whet.db",
+    "apply_best": "whet.autotune.apply",
     "build": "whet.front",
     "context": "whet.compiler.runtime.arrays.device",
     "convert": "whet.compiler.runtime.call.packed",

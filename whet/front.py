@@ -11,6 +11,7 @@ from whet.compiler import driver
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
+from whet.search_spaces.template.config_scope import resolved_in_force
 
 
 def build(
@@ -33,16 +34,17 @@ def build(
         args, target, target_host, runtime, name, binds: as for :func:`whet.compiler.driver.build`.
             A task's kernel is called after its template unless it is named.
         log: for a task: the tuning log (a path, a database URL or a TuningLog) that holds its best
-            config. Without one the task's default config is built.
+            config. Without one the config in force (:func:`whet.apply_best`), or the default one.
         device: with ``log``: whose records count, a fingerprint or a device such as ``"cuda:0"`` or
             ``"cuda-emulator"``; None: this machine's device for the task's target.
 
     Returns:
-        A module that is called with numpy or ``whet.nd`` arrays, outputs included.
+        A module that is called with numpy or ``whet.nd`` arrays, outputs included; ``tuned_by``
+        says which record its config comes from, and why.
 
     Raises:
         ArgumentError: for arguments that do not fit together.
-        LogError: if the log cannot be read or has no record for the task.
+        LogError: if the log cannot be read, or ``log`` has no record for the task.
     """
     if device is not None and (log is None or not isinstance(inputs, Task)):
         raise ArgumentError(
@@ -67,6 +69,8 @@ def build(
     name = kernel_name(inputs) if name == "default_function" else name
     if log is not None:
         return build_from_log(inputs, log, device, name)
-    schedule, tensors = inputs.instantiate(None)
     with inputs.target:
+        resolved = resolved_in_force(inputs.workload)
+        schedule, tensors = inputs.instantiate(resolved.config)
+        schedule.tuned_by = resolved.tuned_by
         return driver.build(schedule, tensors, inputs.target, name=name)

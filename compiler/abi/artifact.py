@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.signature import KernelSignature
+from whet.compiler.abi.tuned_by import TunedBy
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Artifact:
             alignment, e.g. ``"stores to C"``.
         ptx: of code for a GPU, text that the drivers of later GPUs take, where it was made ahead.
         log: of code for a GPU, what the compiler said of ``object``: spills are nowhere else.
+        tuned_by: where its config comes from, if a log was asked.
     """
 
     object: bytes
@@ -35,6 +37,7 @@ class Artifact:
     ptx: str = ""
     scattered: tuple[str, ...] = ()
     log: str = ""
+    tuned_by: TunedBy | None = None
 
 
 @dataclass(frozen=True)

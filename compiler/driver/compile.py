@@ -149,7 +149,10 @@ def build(
         chosen = _with_host(chosen, target_host)
         given = [(chosen, _lowered(inputs, args, chosen, name, binds))]
     by_target = _one_module_each(given)
-    parts = [(t, mod, compile_module(mod, t)) for t, mod in by_target.items()]
+    tuned_by = inputs.tuned_by if isinstance(inputs, Schedule) else None
+    parts = [
+        (t, mod, replace(compile_module(mod, t), tuned_by=tuned_by)) for t, mod in by_target.items()
+    ]
     return compose(parts, _host(list(by_target)), name)
 
 

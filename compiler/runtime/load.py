@@ -23,6 +23,7 @@ from whet.compiler.abi.binding import bindings
 from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.layout import scalar
 from whet.compiler.abi.signature import BufferParam, KernelSignature
+from whet.compiler.abi.tuned_by import TunedBy
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.runtime.library.export import FORMAT, HEADER, METADATA, READ, compile_files
 from whet.compiler.runtime.library.gpu_code import with_code
@@ -313,7 +314,10 @@ def _artifact(data: dict[str, Any]) -> Artifact:
     )
     plans = tuple(LaunchPlan.from_json(plan) for plan in data.get("plans", ()))
     source = data.get("source", "")
-    return with_code(Artifact(b"", signatures, data["target"], source, plans, kernels), data)
+    said = data.get("tuned_by")  # written since there is fallback
+    tuned_by = None if said is None else TunedBy.from_json(said)
+    made = Artifact(b"", signatures, data["target"], source, plans, kernels, tuned_by=tuned_by)
+    return with_code(made, data)
 
 
 def _check_processor(request: str, target: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from whet.compiler.runtime.timing import (
 )
 
 if TYPE_CHECKING:
+    from whet.compiler.abi.tuned_by import TunedBy
     from whet.compiler.runtime.origin import Origin
 
 __all__ = ["Function", "Module", "UnknownFunction"]
@@ -119,6 +120,11 @@ class Module(Vectorcall):
     def format(self) -> str:
         """The format that :meth:`save` writes where a name does not end in another."""
         return "o" if self.is_dso_exportable else source.formats(self.artifact)[0]
+
+    @property
+    def tuned_by(self) -> TunedBy | None:
+        """Where its config comes from; None where no log was asked for one."""
+        return next(filter(None, (m.artifact.tuned_by for m in self._all())), None)
 
     @property
     def is_dso_exportable(self) -> bool:

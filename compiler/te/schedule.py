@@ -68,8 +68,10 @@ class Schedule:
         groups: none, stages are not grouped.
         stage_map: operation -> stage; an operation that a primitive replaced still finds its stage.
         trace: every primitive applied, in order.
+        tuned_by: where its config comes from, a ``TunedBy``; None: no log was asked.
     """
 
+    tuned_by: Any = None
     # the primitives, a function each
     cache_write = cache.cache_write
     cache_read = cache.cache_read
@@ -146,8 +148,7 @@ class Schedule:
 
     def feeds(self, stage: Stage, reader: Stage) -> bool:
         """True if ``reader`` reads a stage, itself or through others."""
-        seen: set[int] = set()
-        waiting = [reader]
+        seen, waiting = set[int](), [reader]
         while waiting:
             for x in self.inputs(waiting.pop()):
                 if x is stage:
@@ -182,7 +183,7 @@ class Schedule:
     def copy(self) -> Schedule:
         """The same schedule with stages of its own; axes, tensors and operations are shared."""
         new = Schedule.__new__(Schedule)
-        new.outputs, new.groups, new._read = list(self.outputs), [], {}
+        new.outputs, new.groups, new._read, new.tuned_by = list(self.outputs), [], {}, self.tuned_by
         new.trace = Trace(list(self.outputs), list(self.trace.steps))
         twins = {s: s.copied(new) for s in self.stages}
         for twin in twins.values():

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from whet.compiler.abi.tuned_by import TunedBy
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.definition import Definition
 from whet.search_spaces.knobs.entities import VirtualAxis
@@ -19,11 +20,26 @@ from whet.search_spaces.space.constraints import constraint_of
 from whet.search_spaces.space.define import DefineKnobs, not_defined
 from whet.search_spaces.values import Config, Workload
 
-Resolver = Callable[[Workload], Config | None]
+
+@dataclass(frozen=True)
+class Resolved:
+    """A resolver's answer with its reason.
+
+    Attributes:
+        config: None: nothing applies; the resolver around is asked, and in the end the default
+            config is taken.
+        tuned_by: where ``config`` comes from, or why there is none.
+    """
+
+    config: Config | None = None
+    tuned_by: TunedBy | None = None
+
+
+Resolver = Callable[[Workload], Config | Resolved | None]
 
 _talking: ContextVar[DefineKnobs | None] = ContextVar("whet_template_talks_to", default=None)
 _forced: ContextVar[Config | None] = ContextVar("whet_config_in_force", default=None)
-_resolver: ContextVar[Resolver | None] = ContextVar("whet_config_resolver", default=None)
+_resolvers: ContextVar[tuple[Resolver, ...]] = ContextVar("whet_config_resolvers", default=())
 
 
 class ConfigView(DefineKnobs):
@@ -162,21 +178,52 @@ def using_config(config: Config) -> Iterator[Config]:
 
 @contextmanager
 def using_resolver(resolver: Resolver) -> Iterator[Resolver]:
-    """Templates called inside run under ``resolver(workload)``; None means their default config."""
-    token = _resolver.set(resolver)
+    """Templates called inside run under ``resolver(workload)``.
+
+    None means that the resolver around this one is asked, and the default config in the end.
+    """
+    put_in_force(resolver)
     try:
         yield resolver
     finally:
-        _resolver.reset(token)
+        take_out_of_force(resolver)
+
+
+def put_in_force(resolver: Resolver) -> None:
+    """Let a resolver be asked first, in this thread, until it is taken out of force."""
+    _resolvers.set((resolver, *_resolvers.get()))
+
+
+def take_out_of_force(resolver: Resolver) -> None:
+    """End :func:`put_in_force`, the last one of this resolver."""
+    left = list(_resolvers.get())
+    left.remove(resolver)
+    _resolvers.set(tuple(left))
+
+
+def resolvers_in_force() -> tuple[Resolver, ...]:
+    """The resolvers that are asked in this thread, the innermost first."""
+    return _resolvers.get()
+
+
+def resolved_in_force(workload: Workload) -> Resolved:
+    """The config that a template called now runs under, and where it comes from."""
+    forced = _forced.get()
+    if forced is not None:
+        return Resolved(forced)
+    nothing = Resolved()
+    for resolver in _resolvers.get():
+        answer = resolver(workload)
+        found = answer if isinstance(answer, Resolved) else Resolved(answer)
+        if found.config is not None:
+            return found
+        nothing = found if nothing.tuned_by is None else nothing
+    return nothing
 
 
 def config_in_force(workload: Workload) -> Config | None:
     """The config that a template called now runs under; None: its default."""
-    forced = _forced.get()
-    if forced is not None:
-        return forced
-    resolver = _resolver.get()
-    return None if resolver is None else resolver(workload)
+    return resolved_in_force(workload).config
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from whet.search_spaces.knobs.source import source_hash, source_text
 from whet.search_spaces.space.config_space import ConfigSpace
 from whet.search_spaces.template.canonical import Canonical, canonical_form
 from whet.search_spaces.template.collect import collect
-from whet.search_spaces.template.config_scope import ConfigView, config_in_force, talking_to
+from whet.search_spaces.template.config_scope import ConfigView, resolved_in_force, talking_to
 from whet.search_spaces.template.ref import (
     TemplateRef,
     attribute_of,
@@ -72,14 +72,21 @@ class Template:
         default of the template's space.
 
         Returns:
-            ``(schedule, args)``: the schedule, and the tensors that the kernel takes.
+            ``(schedule, args)``: the schedule, whose ``tuned_by`` says which record the config is
+            of, and the tensors that the kernel takes.
 
         Raises:
             SpaceError: wrong arguments, or a config that does not fit. Other errors are the
                 template's.
         """
+        from whet.compiler.te.schedule import Schedule  # of which reading a log has no need
+
         workload = self.workload(*args, **kwargs)
-        return self.instantiate(workload, config_in_force(workload))
+        resolved = resolved_in_force(workload)
+        made = self.instantiate(workload, resolved.config)
+        if isinstance(made[0], Schedule):
+            made[0].tuned_by = resolved.tuned_by
+        return made
 
     def workload(self, *args: Any, **kwargs: Any) -> Workload:
         """The workload of these arguments: defaults filled in, then in their canonical form.

@@ -1,14 +1,17 @@
 """apply_best: which records a template runs under, and what is said about those that do not."""
 
 import itertools
+import sqlite3
 import warnings
 
 import pytest
 from db_records import failed, ok
 
+from whet.autotune import apply_best
 from whet.compiler.errors import LogError
 from whet.compiler.target import Target
-from whet.db import TuningLog, UntunedWarning, apply_best, device_key
+from whet.db import IgnoredRecordsWarning, TuningLog, UntunedWarning, device_key
+from whet.db.kin import kin_of
 from whet.measure.device.names import this_device
 from whet.search_spaces import Config, get_config, space_of, template
 
@@ -86,7 +89,7 @@ def test_an_untuned_workload_gets_its_default_and_one_warning(scale, log):
     said = str(caught[0].message)
     assert "2 workloads have no record that applies; default configs were used" in said
     name = scale.name
-    assert f"{name}(64): it was never tuned there; tune it: whet.tune(" in said
+    assert f"{name}(64): it was never tuned there; tune it: as the next line says; " in said
     assert f"the log holds: {name}(16), {name}(4096)" in said
     assert f"whet.create_task('{name}', args=(128, 'float32'), target='llvm')" in said
     assert said.count(f"{name}(64)") == 1 and f"log={log.location!r}" in said
@@ -148,3 +151,39 @@ def test_an_error_inside_is_not_hidden_by_the_warning(scale, log):
 def test_a_device_is_its_fingerprint_whatever_else_is_known_of_it():
     assert device_key({"fingerprint": "cpu-1", "load": 1}) == device_key("cpu-1") == "cpu-1"
     assert device_key({"a": 1, "b": 2}) == device_key({"b": 2, "a": 1}) != device_key({"a": 1})
+
+
+def test_records_that_stand_in_on_every_database(scale, location):
+    """The fallbacks ask what no other reader does: the tasks of a workload, and of a template."""
+    ours, near = scale.workload(64), scale.workload(128)
+    with TuningLog(location) as log:
+        record(log, ours, (4, 16), 1.0, device={"cpu": "Big CPU", "fingerprint": "cpu-big"})
+        record(log, near, (2, 64), 1.0)
+        record(log, scale.workload(32, "float64"), (2, 16), 1.0)
+    with TuningLog(location, write=False) as log:
+        kin = log.read_records("x", lambda r: kin_of(r, LLVM, template=scale.name))
+        assert [(k.workload, device_key(k.device)) for k in kin] == [
+            (ours, "cpu-big"),
+            (near, this_device()),
+            (scale.workload(32, "float64"), this_device()),
+        ]
+        assert (kin[0].succeeded, kin[0].fingerprint) == (1, space_of(ours).fingerprint)
+        assert log.read_records("x", lambda r: kin_of(r, LLVM, ours)) == kin[:1]
+        assert log.read_records("x", lambda r: kin_of(r, "llvm -num_threads=77")) == []
+    schedule, said = run(scale, 64, log=location, fallback="device")
+    assert schedule == ((4, 16), True) and "1 config worked there" in said
+
+
+def test_broken_tasks_stand_in_for_nothing(scale, log):
+    workload = scale.workload(64)
+    for k, device in enumerate(("cpu-a", "cpu-b", "cpu-c")):
+        record(log, workload, (4, 16), 1.0 + k, device=device)
+    log.close()
+    with sqlite3.connect(log.location) as raw:
+        raw.execute("UPDATE device SET data = 'cpu-a' WHERE data = '\"cpu-a\"'")
+        raw.execute("UPDATE device SET data = '7' WHERE data = '\"cpu-b\"'")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with apply_best(log, fallback="device") as applied, LLVM:
+            assert applied.choose(workload).tuned_by.device == "cpu-c"
+    assert any(w.category is IgnoredRecordsWarning for w in caught)

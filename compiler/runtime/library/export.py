@@ -284,6 +284,7 @@ def _described(module: Module) -> dict[str, Any]:
         "signatures": [s.to_json() for s in artifact.signatures],
         "target": artifact.target,
         "linked": linked,
+        "tuned_by": artifact.tuned_by and artifact.tuned_by.to_json(),
         "source": "" if linked else artifact.source,
         # of code for a GPU: how its functions launch its kernels, what these take, and the code
         "plans": [plan.to_json() for plan in artifact.plans],

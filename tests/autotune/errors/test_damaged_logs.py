@@ -12,11 +12,11 @@ import pytest
 from autotune_synthetic import small_cost
 from log_damage import damage
 
-from whet.autotune import best_from_log, build_from_log, create_task, tune
+from whet.autotune import apply_best, best_from_log, build_from_log, create_task, tune
 from whet.autotune.report import write_report
 from whet.cli import cli, main
 from whet.compiler.errors import LogError
-from whet.db import IgnoredRecordsWarning, TuningLog, apply_best
+from whet.db import IgnoredRecordsWarning, TuningLog
 from whet.measure import MeasureResult, ReplayPool
 
 TARGET = "llvm -mcpu=x86-64-v3"
