@@ -29,6 +29,12 @@ def hasty(monkeypatch):
     monkeypatch.setattr(sessions, "BEAT_S", 3600.0)
 
 
+@pytest.fixture
+def location(tmp_path):
+    """A file: a server takes minutes for so many logs."""
+    return str(tmp_path / "whet.db")
+
+
 @dataclass
 class Told:
     """What a script was told: trials that it gave, and those that were acknowledged.
