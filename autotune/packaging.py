@@ -174,14 +174,12 @@ class _Maker:
         self._kernels.append((name, task, [*made.values()]))
 
     def _library(self, name: str, level: str, target: Target) -> Library:
-        from whet.compiler.runtime.package.link import arch_of_gpu, needs_of
+        from whet.compiler.runtime.package.link import arch_of_gpu, level_name, needs_of
 
         if target.device == "cuda":
             return Library("cuda", arch_of_gpu(target), name, ())
         arch, needs = needs_of(self._request, target)
-        if level == "own" and not needs:
-            level = arch
-        return Library("cpu", arch, level, needs)
+        return Library("cpu", arch, level_name(arch, needs) or level, needs)
 
     def _known(self, library: Library) -> Library:
         """The library for the same processors, where there is one already under another word."""

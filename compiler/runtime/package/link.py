@@ -78,6 +78,13 @@ def needs_of(request: str, target: Target) -> tuple[str, tuple[str, ...]]:
     return arch, tuple(sorted(found))
 
 
+def level_name(arch: str, needs: Sequence[str]) -> str:
+    """The level whose processors have these features and no others; empty where there is none."""
+    if arch != "x86_64":
+        return "" if needs else arch
+    return next((name for name, needed in X86_LEVELS if needed == set(needs)), "")
+
+
 def linked(request: str, modules: Sequence[Module], cc: Mapping[str, str]) -> bytes:
     """The shared library of modules for one processor.
 
