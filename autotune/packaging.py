@@ -36,21 +36,37 @@ class Choice:
 
     Attributes:
         config: of the space of the target that it is built for.
-        how: ``"record"``: the best that was measured for this target; ``"ported"``: for another
-            target of the same task, and fitted to this one's space; ``"default"``: none was.
-        why: a sentence for people.
-        cost: seconds a call, where that was measured for this target.
+        tuned_by: as JSON-able data. ``how`` is ``"exact"``: the best that was measured here for
+            this target; ``"device"``: on another machine; ``"target"``: for another target of the
+            task, and fitted to this one's space; ``"default"``: nothing was. ``why`` is a sentence;
+            ``workload``, ``target``, ``device``, ``cost`` (seconds a call) and ``trial`` (its run
+            and number) are the record's.
     """
 
     config: Config
-    how: str
-    why: str
-    cost: float | None = None
+    tuned_by: Mapping[str, Any]
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON-able data."""
-        cost = {} if self.cost is None else {"cost": self.cost}
-        return {"how": self.how, "why": self.why, **cost}
+    @staticmethod
+    def of(record: TrialRecord, how: str, config: Config, which: str = "") -> Choice:
+        """The choice of a record.
+
+        Args:
+            record: the best of its task.
+            how: see the class.
+            config: the record's, or what it became in another space.
+            which: words before the record's in ``why``.
+        """
+        from whet.compiler.target import Target
+        from whet.db.values.identity import device_key
+        from whet.search_spaces.values.counted import duration
+
+        target, device = Target(record.target), device_key(record.device)
+        why = f"trial {record.number}: {duration(record.cost)} for {target.short} on {device}"
+        tuned_by = {
+            "how": how, "workload": str(record.workload), "target": str(target), "device": device,
+            "cost": record.cost, "trial": [record.run_id, record.number], "why": which + why,
+        }  # fmt: skip
+        return Choice(config, tuned_by)
 
 
 def package(
@@ -195,32 +211,34 @@ class _Maker:
         space = replace(task, level="full").config_space
         found = self._best(space, task)
         if found is not None:
-            return Choice(found.config, "record", _about(found, task.target), found.cost)
+            return Choice.of(*found, found[0].config)
         if task.target != own.target:
-            ported = self._best(replace(own, level="full").config_space, own)
-            if ported is not None:
-                config, which = _fitted(space, ported.config)
-                return Choice(config, "ported", f"{which} {_about(ported, own.target)}")
+            found = self._best(replace(own, level="full").config_space, own)
+            if found is not None:
+                return Choice.of(found[0], "target", *_fitted(space, found[0].config))
         if not self._untuned:
             raise self._no_record(own)
         why = "the log has no record of it" if self._log is not None else "no log was given"
-        return Choice(space.default, "default", why)
+        about = {"workload": str(task.workload), "target": str(task.target)}
+        return Choice(space.default, {"how": "default", "why": why, **about})
 
-    def _best(self, space: ConfigSpace, task: Task) -> TrialRecord | None:
-        """The best record of a task: this machine's, or the last one's that measured it."""
+    def _best(self, space: ConfigSpace, task: Task) -> tuple[TrialRecord, str] | None:
+        """The best record of a task, and how: this machine's, or the last that measured it."""
+        from whet.measure.values import target_json
+
         if self._log is None:
             return None
         found = self._log.best_in(space, task.workload, task.target, self._device)
-        if found is not None or self._device is not None:
-            return found
-        from whet.measure.values import target_json
-
+        if found is not None:
+            return found, "exact" if self._device is None else "device"
+        if self._device is not None:
+            return None
         wanted = target_json(task.target)
         runs = [r for r in self._log.runs() if (r.workload, r.target) == (task.workload, wanted)]
         for run in sorted(runs, key=lambda run: run.started_at, reverse=True):
             found = self._log.best_in(space, task.workload, task.target, run.device)
             if found is not None:
-                return found
+                return found, "device"
         return None
 
     def _no_record(self, task: Task) -> LogError:
@@ -256,7 +274,7 @@ class _Maker:
         for name, task, made in self._kernels:
             variants = [
                 Variant(
-                    numbers[library], choice.config.as_dict(), choice.to_json(),
+                    numbers[library], choice.config.as_dict(), choice.tuned_by,
                     str(module.get_function(name).signature),
                 )
                 for library, choice, module in sorted(made, key=lambda one: numbers[one[0]])
@@ -283,15 +301,6 @@ def _fitted(space: ConfigSpace, config: Config) -> tuple[Config, str]:
     from whet.search_spaces.space.encoding import nearest
 
     try:
-        return space.from_choices(config.as_dict()), "as of"
+        return space.from_choices(config.as_dict()), "as of "
     except SpaceError:
-        return nearest(space, config), "the nearest to"
-
-
-def _about(record: TrialRecord, target: Target) -> str:
-    """A record in words."""
-    from whet.db.values.identity import device_key
-    from whet.search_spaces.values.counted import duration
-
-    cost, device = duration(record.cost), device_key(record.device)
-    return f"trial {record.number}: {cost} for {target.short} on {device}"
+        return nearest(space, config), "the nearest to that of "

@@ -82,7 +82,7 @@ def command(
     click.echo(f"{output}: {kernels} for {levels_of}, {Path(output).stat().st_size:,} bytes")
     for kernel in index.kernels:
         for variant in kernel.variants:
-            if variant.tuned_by["how"] != "record":
+            if variant.tuned_by["how"] not in ("exact", "device"):
                 level = index.libraries[variant.library].level
                 click.echo(f"  {kernel.name} for {level}: {_reason(variant)}")
 
@@ -156,5 +156,10 @@ def _library(one: Library, have: frozenset[str]) -> tuple[str, ...]:
 
 def _reason(variant: Variant) -> str:
     how, why = (str(variant.tuned_by.get(key, "?")) for key in ("how", "why"))
-    words = {"record": "tuned", "ported": "tuned for another CPU", "default": "default config"}
+    words = {
+        "exact": "tuned",
+        "device": "tuned",
+        "target": "tuned for another CPU",
+        "default": "default config",
+    }
     return f"{words.get(how, how)}, {why}"

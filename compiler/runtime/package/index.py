@@ -55,8 +55,8 @@ class Variant:
     Attributes:
         library: its number.
         config: the choices of the knobs, for people.
-        tuned_by: which config that is and why, for people: ``how`` is ``"record"``, ``"ported"`` or
-            ``"default"``, ``why`` a sentence.
+        tuned_by: which config that is and why, for people: ``how`` is ``"exact"``, ``"device"``,
+            ``"target"`` or ``"default"``, ``why`` a sentence.
         signature: what it takes, for people; the library itself tells what is checked.
     """
 
@@ -169,7 +169,7 @@ def _variant(data: Any, libraries: int) -> Variant:
     config, tuned_by = (_get(data, key) for key in ("config", "tuned_by"))
     if not isinstance(config, dict) or not _is_flat(config, 4):
         raise _Wrong("a config is no object of knobs and their choices")
-    if not isinstance(tuned_by, dict) or not _is_flat(tuned_by, 1):
+    if not isinstance(tuned_by, dict) or not _is_flat(tuned_by, 2):
         raise _Wrong("the reason for a config is no object of texts and numbers")
     return Variant(library, config, tuned_by, _text(data, "signature"))
 

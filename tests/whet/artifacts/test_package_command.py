@@ -69,7 +69,7 @@ def test_a_kernel_has_the_best_config_of_the_log(log, product, tmp_path):
     index = whet.package(product, tmp_path / "k.whet", log, levels=["own"])
     (variant,) = index.kernels[0].variants
     assert variant.config == best.config.as_dict() != product.config_space.default.as_dict()
-    assert variant.tuned_by["how"] == "record" and variant.tuned_by["cost"] == 2e-6
+    assert variant.tuned_by["how"] == "exact" and variant.tuned_by["cost"] == 2e-6
     assert variant.tuned_by["why"].startswith("trial 1: 2 us for llvm")
     assert host.fingerprint() in variant.tuned_by["why"]
     package = whet.load(tmp_path / "k.whet")
@@ -87,13 +87,13 @@ def test_an_older_level_takes_its_own_record_else_the_nearest_config(log, produc
     if len(index.libraries) == 1:
         pytest.skip("this machine passes for the oldest level")
     own, older = index.kernels[0].variants
-    assert (own.tuned_by["how"], older.tuned_by["how"]) == ("record", "ported")
-    assert "trial 1: 2 us" in older.tuned_by["why"] and "cost" not in older.tuned_by
+    assert (own.tuned_by["how"], older.tuned_by["how"]) == ("exact", "target")
+    assert "trial 1: 2 us" in older.tuned_by["why"] and older.tuned_by["cost"] == 2e-6
     task = on_level(product, OLDER)
     assert task.config_space.from_choices(older.config)
     chosen = record(log, task, 3e-6, which=2)
     older = whet.package(product, tmp_path / "k.whet", log, levels=[OLDER]).kernels[0].variants[0]
-    assert older.tuned_by["how"] == "record" and older.tuned_by["cost"] == 3e-6
+    assert older.tuned_by["how"] == "exact" and older.tuned_by["cost"] == 3e-6
     assert older.config == chosen.as_dict()
 
 
@@ -103,6 +103,7 @@ def test_records_of_another_machine(product, tmp_path):
     last = record(log, product, 7e-6, device="cpu-last", which=2)
     index = whet.package(product, tmp_path / "k.whet", log, levels=["own"])
     (variant,) = index.kernels[0].variants
+    assert variant.tuned_by["how"] == "device"
     assert variant.config == last.as_dict() and "on cpu-last" in variant.tuned_by["why"]
     index = whet.package(product, tmp_path / "k.whet", log, levels=["own"], device="cpu-other")
     assert "on cpu-other" in index.kernels[0].variants[0].tuned_by["why"]

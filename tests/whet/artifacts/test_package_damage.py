@@ -180,7 +180,7 @@ def hostile(index):
     cases["other config"] = variant(False, config=[])
     cases["deep config"] = variant(False, config={"a": [[[[[[1]]]]]]})
     cases["other reason"] = variant(False, tuned_by=None)
-    cases["deep reason"] = variant(False, tuned_by={"why": ["x"]})
+    cases["deep reason"] = variant(False, tuned_by={"why": [["x"]]})
     cases["other signature"] = variant(False, signature=None)
     cases["other models"] = changed(lambda i: i.update(models={})), False
     return cases
