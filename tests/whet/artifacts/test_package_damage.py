@@ -164,6 +164,20 @@ def hostile(index):
         for value in (None, 7, {}, "x", [7], [None], [[]]):
             cases[f"{key} {value}"] = changed(lambda i, k=key, v=value: i.update({k: v})), True
         cases[f"no {key}"] = changed(lambda i, k=key: i.pop(k)), True
+    cases["other text"] = kernel(False, workload=7)
+    cases["other config"] = variant(False, config=[])
+    cases["deep config"] = variant(False, config={"a": [[[[[[1]]]]]]})
+    cases["other reason"] = variant(False, tuned_by=None)
+    cases["deep reason"] = variant(False, tuned_by={"why": [["x"]]})
+    cases["other signature"] = variant(False, signature=None)
+    cases["other models"] = changed(lambda i: i.update(models={})), False
+
+    return cases | crowded(index, changed)
+
+
+def crowded(index, changed):
+    """Names of indices with a library or a kernel too many, each with one."""
+    first, cases = index["libraries"][0]["offset"], {}
     one = index["libraries"][0]
     overlap = changed(lambda i: i["libraries"].append({**one, "size": 100}))
     cases["two libraries in one place"] = overlap, True
@@ -176,13 +190,6 @@ def hostile(index):
         changed(lambda i: i.update(libraries=[one] * (MOST_LIBRARIES + 1))),
         True,
     )
-    cases["other text"] = kernel(False, workload=7)
-    cases["other config"] = variant(False, config=[])
-    cases["deep config"] = variant(False, config={"a": [[[[[[1]]]]]]})
-    cases["other reason"] = variant(False, tuned_by=None)
-    cases["deep reason"] = variant(False, tuned_by={"why": [["x"]]})
-    cases["other signature"] = variant(False, signature=None)
-    cases["other models"] = changed(lambda i: i.update(models={})), False
     return cases
 
 
