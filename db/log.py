@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
-from whet.db.recorder import Recorder
+from whet.db.recorder import Recorder, new_run
 from whet.db.session import LogSession
 from whet.db.store.database import Database
 from whet.db.store.patience import PATIENCE
@@ -62,22 +60,15 @@ class TuningLog(Database):
         patience: float = PATIENCE,
         waiting: Callable[[str], Any] | None = None,
     ) -> None:
-        from whet.db.store import queries  # SQLAlchemy is loaded with the first log, not before
-
         super().__init__(location, write, patience, waiting)
-        self._queries = queries
         # Not the log itself: it would hold itself, and its file open.
         self.recorder = Recorder(weakref.proxy(self))
 
     @property
-    def read_only(self) -> bool:
-        """True if this log refuses to be written."""
-        return bool(self.refusal)
+    def _queries(self) -> Any:
+        from whet.db.store import queries  # SQLAlchemy is loaded where it is needed, not before
 
-    @property
-    def broken(self) -> int:
-        """The number of rows that were passed over so far, because they cannot be read."""
-        return len(self.ignored)
+        return queries
 
     def __repr__(self) -> str:
         return f"TuningLog({self.location!r})"
@@ -118,34 +109,15 @@ class TuningLog(Database):
             target: what is compiled for.
             device: the machine that measures; None describes this one.
             space_fingerprint: ``space.fingerprint``.
-            sampler: who proposes.
-            seed: from which seed.
+            sampler, seed: who proposes, and from which seed.
             options: how candidates are measured, as JSON-able data.
             versions: of the libraries that take part, as JSON-able data.
 
         Raises:
             LogError: the log cannot be written.
         """
-        if device is None:
-            from whet.compiler.target.machine import host
-
-            device = host.describe()
-        run = RunRecord(
-            id=0,
-            uid=uuid.uuid4().hex,
-            workload=workload,
-            target=target_json(target),
-            device=device,
-            fingerprint=space_fingerprint,
-            sampler=sampler,
-            seed=seed,
-            options=options or {},
-            versions=versions or {},
-            state="running",
-            started_at=time.time(),
-            finished_at=None,
-        )
-        return self.recorder.start(run)
+        what = (workload, target_json(target), device, space_fingerprint)
+        return self.recorder.start(new_run(*what, sampler, seed, options, versions))
 
     def finish_run(self, run_id: int, state: str = "finished") -> None:
         """Write how a run ended.
@@ -248,6 +220,10 @@ class TuningLog(Database):
         """
         whose = device_of(target, device)
 
+        quick = self.quick_best(workload, target, whose, fingerprint)
+        if quick is not None:
+            return quick[0]
+
         def read(reader: Reader) -> TrialRecord | None:
             of_task = (workload, target, whose, fingerprint)
             where = self._queries.conditions(reader.connection, *of_task)
@@ -316,7 +292,7 @@ class TuningLog(Database):
 
     def workloads(self) -> list[Workload]:
         """Every workload that was searched, oldest first."""
-        return list(dict.fromkeys(run.workload for run in self.runs()))
+        return self.read_records("read the workloads", self._queries.select_workloads)
 
     def devices(self) -> list[Device]:
         """Every machine that measured, oldest first."""
@@ -332,9 +308,33 @@ class TuningLog(Database):
     def summary(self) -> list[TaskSummary]:
         """One entry for each workload, target, device and space, with its best trial.
 
-        Trials of searches count; the last measurement of finalists adds none.
+        Configs that searches tried count, each once; lost workers and the last measurement of
+        finalists add none.
         """
         return self.read_records("summarise trials", self._queries.summarise)
+
+    def tasks(self) -> list[tuple[TaskKey, Counts]]:
+        """Each task that has trials, with its counters: :meth:`summary` without the best trials."""
+        return self.read_records("read the tasks", self._queries.count_tasks)
+
+    def withdraw(self, trials: Iterable[int], why: str) -> int:
+        """Mark records that do not hold, with all others of their configs in their tasks.
+
+        They stay in the log, and are no best trial any more. What was withdrawn before keeps its
+        reason.
+
+        Args:
+            trials: ids of records; those that the log does not have are left out.
+            why: the reason, for people.
+
+        Returns:
+            The number of records that bear this reason now. The same call again gives the same
+            number, and with another reason 0.
+
+        Raises:
+            LogError: the reason is empty, or the log cannot be written.
+        """
+        return self.recorder.withdraw(tuple(trials), why)
 
     def counts(self, task: TaskKey) -> Counts:
         """The number of configs of a task that searches tried, and that are being measured."""
@@ -385,13 +385,13 @@ class TuningLog(Database):
         return self.read_records("read trials", lambda r: points.page_of(r, task, start, count))
 
     def export_json(self, path: Location) -> int:
-        """Write every run and trial to a file, one JSON object a line; return how many trials."""
+        """:func:`whet.db.exchange.export_log` to a file; the number of records written."""
         from whet.db import exchange
 
-        return exchange.export_json(self, path)
+        return exchange.export_log(self, path).records
 
-    def import_json(self, path: Location) -> int:
-        """Add the runs and trials of an exported file: all or none; return how many were new."""
+    def import_json(self, path: Location, skip_broken: bool = False) -> int:
+        """:func:`whet.db.exchange.import_log` of a file; the number of records that were new."""
         from whet.db import exchange
 
-        return exchange.import_json(self, path)
+        return exchange.import_log(self, path, skip_broken=skip_broken).records

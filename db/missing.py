@@ -12,6 +12,8 @@ from whet.search_spaces.values.counted import counted
 if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.db.log import TuningLog
+    from whet.db.store.reading import Reader
+    from whet.db.values.records import RunRecord
     from whet.search_spaces import Workload
 
 DIFFERENT = 8.0
@@ -38,14 +40,20 @@ def explain(
         device: whose records count; None: this machine's.
         tune: the call that tunes it.
     """
-    from whet.db.store.queries import broken_trials  # which loads SQLAlchemy
+    from whet.db.store import queries  # which loads SQLAlchemy
 
     whose, wanted = device_of(target, device), target.to_json()
-    runs = [run for run in log.runs() if run.workload == workload]
+
+    def read(reader: Reader) -> tuple[list[RunRecord], queries.Tried]:
+        where = queries.conditions(reader.connection, workload, target, whose, fingerprint)
+        return queries.runs_of(reader, workload), queries.tried_in_vain(reader, where)
+
+    runs, found = log.read_records("look for a workload", read)
     on_target = [run for run in runs if run.target == wanted]
     here = [run for run in on_target if device_key(run.device) == device_key(whose)]
-    tried = len(log.trials(workload, target, whose, fingerprint))
-    broken = broken_trials(log, workload, target, whose, fingerprint)
+    tried, broken = found.readable, found.broken
+    if found.withdrawn:
+        return f"its records were withdrawn ({found.withdrawn})", f"tune it again: {tune}"
     if tried:
         lost = f", and {broken} cannot be read: restore a copy of the log" if broken else ""
         return (
@@ -97,7 +105,7 @@ def _elsewhere(devices: list[Device], whose: Device, tune: str) -> tuple[str, st
 def _held(log: TuningLog, workload: Workload) -> str:
     """The workloads of a log, the nearest first: those of the same template and similar sizes."""
     known = sorted(
-        dict.fromkeys(log.workloads()),
+        log.workloads(),
         key=lambda w: (w.template != workload.template, distance(w.args, workload.args, DIFFERENT)),
     )
     more = f", and {len(known) - SHOWN} more" if len(known) > SHOWN else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,45 @@ from whet.compiler.errors import LogError
 from whet.db.store.database import Database
 from whet.db.values.identity import clean_text
 from whet.db.values.records import RunRecord, TrialEntry
+from whet.measure.device.names import Device
 from whet.measure.values import Json
+from whet.search_spaces.values import Workload
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+
+
+def new_run(
+    workload: Workload,
+    target: Json,
+    device: Device | None,
+    fingerprint: str,
+    sampler: str,
+    seed: int | None,
+    options: Json | None,
+    versions: Json | None,
+) -> RunRecord:
+    """A run that begins now, with a name of its own; its arguments are those of a log's."""
+    if device is None:
+        from whet.compiler.target.machine import host
+
+        device = host.describe()
+    return RunRecord(
+        id=0,
+        uid=uuid.uuid4().hex,
+        workload=workload,
+        target=target,
+        device=device,
+        fingerprint=fingerprint,
+        sampler=sampler,
+        seed=seed,
+        options=options or {},
+        versions=versions or {},
+        state="running",
+        started_at=time.time(),
+        finished_at=None,
+    )
 
 
 class Recorder:
@@ -85,6 +121,19 @@ class Recorder:
             return batches.insert_trials(connection, entries, keys, drop_recorded)
 
         return self._database.write(entries[0].request, write)
+
+    def withdraw(self, trials: tuple[int, ...], why: str) -> int:
+        """Mark trials and all others of their configs; return how many bear the reason then.
+
+        Raises:
+            LogError: as of :meth:`whet.db.TuningLog.withdraw`.
+        """
+        from whet.db.store import batches
+
+        request, reason = f"withdraw {counted(len(trials), 'trial')}", clean_text(why).strip()
+        if not reason:
+            raise LogError(request, "no reason is given", "say why they do not hold")
+        return self._database.write(request, lambda c: batches.withdraw(c, trials, reason))
 
     def keys(self, connection: sa.Connection, run_id: int, request: str) -> Json:
         """A run's columns that its trials need; refuses a run which is not the one it was.

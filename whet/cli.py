@@ -21,6 +21,7 @@ COMMANDS = {
     "bench": "whet.commands.bench",
     "package": "whet.commands.package",
     "check-kernel": "whet.commands.check_kernel",
+    "log": "whet.commands.log",
     "upgrade": "whet.commands.upgrade",
     "doctor": "whet.commands.doctor",
 }
@@ -61,7 +62,7 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> i
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            command.main(
+            ended = command.main(
                 None if arguments is None else list(arguments), name, standalone_mode=False
             )
     except click.exceptions.Exit as end:
@@ -76,7 +77,8 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> i
         notes = [f"  {note}" for note in getattr(error, "__notes__", ())]
         click.echo("\n".join([f"{type(error).__name__}: {error}", *notes]), err=True)
         return 1
-    return 0
+    # A command that ends itself gives its exit code.
+    return ended if type(ended) is int else 0
 
 
 def _show_warning(

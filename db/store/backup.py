@@ -17,7 +17,7 @@ PAGES = 4096
 """Pages that are copied at a time."""
 
 
-def back_up(path: Path, version: str) -> Path:
+def back_up(path: Path, version: str, before: str = "its tables are upgraded") -> Path:
     """Copy a log's file beside it, as ``<name>.v<version>.bak``; return the copy's path.
 
     The copy is of one state of the log, whoever writes to it meanwhile. A copy that is there
@@ -26,11 +26,12 @@ def back_up(path: Path, version: str) -> Path:
     Args:
         path: the SQLite file.
         version: of its tables.
+        before: what follows, for errors.
 
     Raises:
-        LogError: the disk has no room for an upgrade, or the copy cannot be written.
+        LogError: the disk has no room for that, or the copy cannot be written.
     """
-    request = f"copy {path} before its tables are upgraded"
+    request = f"copy {path} before {before}"
     copy, number = path.with_name(f"{path.name}.v{version}.bak"), 1
     while copy.exists():
         number += 1

@@ -248,3 +248,33 @@ def told_of_text(text: Any) -> Told | None:
         return None
     sound = isinstance(told, list) and all(type(item) in (int, str) for item in told)
     return tuple(told) if sound else None
+
+
+def withdraw(connection: sa.Connection, trials: Sequence[int], why: str) -> int:
+    """Withdraw trials with all others of their configs; what is withdrawn keeps its reason.
+
+    Args:
+        connection: a transaction that writes.
+        trials: their ids.
+        why: the reason.
+
+    Returns:
+        The number of those rows that bear the reason.
+    """
+    columns = (TrialRow.id, TrialRow.config_digest, *(TRIALS.c[name] for name in TASK))
+    rows: set[int] = set()
+    for start in range(0, len(trials), CHUNK):
+        given = sa.select(*columns).where(TrialRow.id.in_(trials[start : start + CHUNK]))
+        for row in connection.execute(given).all():
+            # A config that cannot be read has no digest: it is withdrawn alone.
+            rows.add(row.id)
+            same = (TRIALS.c[name] == getattr(row, name) for name in (*TASK, "config_digest"))
+            rows.update(connection.execute(sa.select(TrialRow.id).where(*same)).scalars())
+    ordered, bearing = sorted(rows), 0  # in one order, so that nobody waits in a circle
+    for start in range(0, len(ordered), CHUNK):
+        mine = TrialRow.id.in_(ordered[start : start + CHUNK])
+        holding = sa.update(TrialRow).where(mine, TrialRow.withdrawn.is_(None))
+        connection.execute(holding.values(withdrawn=why))
+        bear = sa.select(sa.func.count(TrialRow.id)).where(mine, TrialRow.withdrawn == why)
+        bearing += connection.execute(bear).scalar_one()
+    return bearing

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from whet.compiler.errors import LogError
-from whet.db.values.identity import Location
+from whet.db.quick.best import NotQuick, QuickReader, is_current
+from whet.db.quick.place import identity_of, place_of
+from whet.db.store.patience import PATIENCE, Patience
+from whet.db.values.identity import Location, device_key, digest
+from whet.db.values.records import TrialRecord
+from whet.measure.device.names import Device
+from whet.measure.values import AnyTarget, target_json
+from whet.search_spaces.values import Workload
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -28,7 +36,6 @@ class Database:
 
     Attributes:
         place: where it is.
-        engine: SQLAlchemy's.
         patience: how long its transactions are tried.
         refusal: why it can only be read; "" where it can be written.
         ignored: rows that were passed over so far, by their table and id.
@@ -44,15 +51,38 @@ class Database:
         patience: float | None = None,
         waiting: Callable[[str], Any] | None = None,
     ) -> None:
-        from whet.db.store import engine, faults, schema
-        from whet.db.store.patience import PATIENCE, Patience
-
         self.patience = Patience(PATIENCE if patience is None else patience, waiting)
-        self.place = engine.place_of(location)
-        self.engine, self.refusal = engine.open_engine(self.place, write=write)
+        self.place = place_of(location)
         self.ignored: set[tuple[str, int]] = set()
+        self._engine: sa.Engine | None = None
+        self._opening = threading.Lock()
+        self._file = identity_of(self.place)
+        if not write and self.place.path is not None and is_current(self.place.path):
+            self.refusal = "it was opened for reading"  # SQLAlchemy waits until it is needed
+            return
+        self.refusal = self._open(write)
+        self._make_ready(waiting)
+
+    def _open(self, write: bool) -> str:
+        from whet.db.store import engine
+
+        self._engine, refusal = engine.open_engine(self.place, write=write)
         # An open file must not outlive the last reference to the log.
-        weakref.finalize(self, self.engine.dispose)
+        weakref.finalize(self, self._engine.dispose)
+        return refusal
+
+    @property
+    def engine(self) -> sa.Engine:
+        """SQLAlchemy's engine."""
+        with self._opening:
+            if self._engine is None:
+                self._open(write=False)
+            assert self._engine is not None
+            return self._engine
+
+    def _make_ready(self, waiting: Callable[[str], Any] | None) -> None:
+        from whet.db.store import faults, schema
+
         try:
             with faults.errors_named(f"open log {self.location}", self.place, opening=True):
                 self.patience.call(
@@ -64,16 +94,47 @@ class Database:
         except BaseException:
             self.close()
             raise
-        self._file = faults.identity_of(self.place)
+        self._file = identity_of(self.place)
 
     @property
     def location(self) -> str:
         """The path or URL, without a password."""
         return self.place.shown
 
+    @property
+    def read_only(self) -> bool:
+        """True if this log refuses to be written."""
+        return bool(self.refusal)
+
+    @property
+    def broken(self) -> int:
+        """The number of rows that were passed over so far, because they cannot be read."""
+        return len(self.ignored)
+
     def close(self) -> None:
         """Close the connections; the log opens them again when it is used again."""
-        self.engine.dispose()
+        if self._engine is not None:
+            self._engine.dispose()
+
+    def quick_best(
+        self, workload: Workload, target: AnyTarget, device: Device, fingerprint: str | None
+    ) -> tuple[TrialRecord | None] | None:
+        """The best trial by a short look into the file; None where that cannot be had.
+
+        Only a log that was opened for reading and has not loaded SQLAlchemy is looked into.
+        """
+        if self._engine is not None or identity_of(self.place) != self._file:
+            return None
+        path = self.place.path
+        assert path is not None  # a server's engine is there from the beginning
+        keys = {"workload": workload.to_json(), "target": target_json(target)}
+        digests = {name: digest(key) for name, key in keys.items()}
+        digests["device"] = digest(device_key(device))
+        try:
+            with QuickReader(path) as reader:
+                return (reader.best(digests, fingerprint),)
+        except NotQuick:
+            return None
 
     def read(self, request: str, fn: Callable[[sa.Connection], R], at_once: bool = False) -> R:
         """The result of a function of one transaction that only reads.
@@ -148,7 +209,7 @@ class Database:
 
         if passes(error, only_locks=True):
             # Its size says nothing while another process is writing.
-            return self._file is not None and faults.identity_of(self.place) != self._file
+            return self._file is not None and identity_of(self.place) != self._file
         return faults.became(self.place, self._file) is not None
 
     def check_writable(self, request: str) -> None:

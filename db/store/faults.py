@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import exc
 
 from whet.compiler.errors import LogError, WhetError
-from whet.db.store.engine import SQLITE_MAGIC, Place
+from whet.db.quick.place import SQLITE_MAGIC, Identity, Place, identity_of
 from whet.db.store.patience import GaveUp
 
 DAMAGE = (
@@ -26,18 +26,6 @@ DAMAGE = (
 SHOWN = 300
 """Characters of a library's message that are quoted."""
 DAMAGED = "the file is damaged: restore a copy, or move it away and import an export"
-
-Identity = tuple[int, int]
-"""A file's device and inode, which tell it from another that took its name."""
-
-
-def identity_of(place: Place) -> Identity | None:
-    """The file that stands at a place now; None where there is none, or a server."""
-    with suppress(OSError):
-        if place.path is not None:
-            stat = place.path.stat()
-            return stat.st_dev, stat.st_ino
-    return None
 
 
 @contextmanager
@@ -58,6 +46,11 @@ def errors_named(
     """
     try:
         yield
+    except LogError as error:
+        if place.shown not in str(error):  # what refuses a record does not know where it is kept
+            asked, *others = error.args
+            error.args = (f"{asked} (log {place.shown})", *others)
+        raise
     except WhetError:
         raise
     except GaveUp as gave_up:

@@ -12,7 +12,6 @@ claims each config before that is measured, and the claim goes with the trial's 
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sqlalchemy import (
@@ -30,7 +29,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from whet.db.store.engine import Unreadable
+from whet.db.quick.best import TASK as TASK
+from whet.db.quick.rows import decoded
 from whet.db.values.identity import plain_json
 
 # Named constraints: a migration in batch mode can only drop what has a name.
@@ -52,15 +52,7 @@ class JSONText(TypeDecorator):
         return plain_json(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        if value is None:
-            return None
-        try:
-            data = json.loads(value)
-            if "\\ud" in value.lower():  # half a pair of surrogates can be neither shown nor kept
-                json.dumps(data, ensure_ascii=False).encode()
-            return data
-        except (ValueError, TypeError, RecursionError):
-            return Unreadable(value, "JSON")
+        return decoded(value)
 
 
 class Base(DeclarativeBase):
@@ -107,10 +99,6 @@ class OfTask(Base):
     target_id: Mapped[int] = mapped_column(ForeignKey("target.id"))
     device_id: Mapped[int] = mapped_column(ForeignKey("device.id"))
     space_fingerprint: Mapped[str]
-
-
-TASK = ("workload_id", "target_id", "device_id", "space_fingerprint")
-"""The columns of :class:`OfTask` that name a task."""
 
 
 class TaskRow(OfTask):
@@ -173,11 +161,12 @@ class TrialRow(OfTask):
 
     __table_args__ = (
         UniqueConstraint("run_id", "number"),
-        # Only successes, cheapest first: the best trial is the first entry of its task. What is
-        # asked of them ends it for SQLite before 3.41, which would fetch each row to test it again.
+        # Only successes, cheapest first: the best trial is the first entry of its task, or the
+        # first one of some runs. What is asked of them ends it for SQLite before 3.41, which would
+        # fetch each row to test it again.
         _index(
             "ix_trial_best",
-            *(*TASK, "cost", "id", "status", "withdrawn"),
+            *(*TASK, "cost", "id", "status", "withdrawn", "run_id"),
             where="status = 'ok' AND withdrawn IS NULL",
         ),
         _index("ix_trial_program", "device_id", "program_hash", where="program_hash <> ''"),

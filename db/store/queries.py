@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from whet.db.quick import best
+from whet.db.quick.rows import BROKEN
 from whet.db.store.models import (
     TASK,
     Base,
+    ClaimRow,
     DeviceRow,
     Identity,
     RunRow,
@@ -19,16 +23,13 @@ from whet.db.store.models import (
     TrialRow,
     WorkloadRow,
 )
-from whet.db.store.reading import BROKEN, Reader
-from whet.db.values.decision import FINALISTS_RUN, deciding, judge
+from whet.db.store.reading import Reader
+from whet.db.values.claims import Counts, TaskKey
 from whet.db.values.identity import device_key, digest
 from whet.db.values.records import RunRecord, TaskSummary, TrialRecord
 from whet.measure.device.names import Device
 from whet.measure.values import AnyTarget, Json, MeasureResult, target_json
 from whet.search_spaces.values import Workload
-
-if TYPE_CHECKING:
-    from whet.db.log import TuningLog
 
 TRIALS = TrialRow.__table__
 RUNS = RunRow.__table__
@@ -47,6 +48,8 @@ UNLESS_THERE: dict[tuple[str, type[Base]], Any] = {
 SUCCEEDED = sa.text("trial.status = 'ok' AND trial.withdrawn IS NULL")
 HASHED = sa.text("trial.program_hash <> ''")
 
+LOOKED = 1000
+"""Trials of a task that are read at most, to say why none of them is the best."""
 REUSABLE = ("ok", "wrong_answer", "build_error", "build_crash", "run_error", "run_crash")
 """Outcomes that belong to the program; timeouts and lack of memory belong to a run's limits too."""
 
@@ -144,60 +147,109 @@ def count_trials(connection: sa.Connection, *where: Any) -> int:
     return connection.execute(sa.select(sa.func.count(TrialRow.id)).where(*where)).scalar_one()
 
 
-def broken_trials(
-    log: TuningLog, workload: Workload, target: Any, device: Device, fingerprint: str
-) -> int:
-    """The number of trials of a task's runs that cannot be read.
+@dataclass(frozen=True)
+class Tried:
+    """The trials of a task that has no best one.
 
-    Args:
-        log, workload, target, device, fingerprint: as of :meth:`whet.db.TuningLog.trials`.
+    Attributes:
+        readable: how many can be read.
+        broken: how many cannot.
+        withdrawn: why its newest success that was withdrawn was; "": none was.
     """
-    readable = len(log.trials(workload, target, device, fingerprint))
 
-    def count(connection: sa.Connection) -> int:
-        where = conditions(connection, workload, target, device, fingerprint)
-        # By their runs: what a broken trial repeats of its run may be what is broken.
-        runs = sa.select(RunRow.id).filter_by(**where or {})
-        return count_trials(connection, TrialRow.run_id.in_(runs)) - readable if where else 0
-
-    return log.read("count trials", count)
+    readable: int
+    broken: int
+    withdrawn: str
 
 
-def best_query(where: dict[str, Any], runs: Iterable[int] | None = None) -> sa.Select:
-    """The ids of the successes, the cheapest first, the earlier of two equals before the other.
+def tried_in_vain(reader: Reader, where: dict[str, Any] | None) -> Tried:
+    """Count the trials of a task of which none is the best.
+
+    Few trials are read. Many are counted along the indexes: a success that is not withdrawn, and
+    yet not the best, cannot be read.
 
     Args:
-        where: columns and the values that they must have.
-        runs: only trials of these; None: of any, which is answered from one index alone.
+        reader: of a transaction.
+        where: from :func:`conditions`, all columns of :data:`TASK`.
+    """
+    if where is None:
+        return Tried(0, 0, "")
+    # By their runs: what a broken trial repeats of its run may be what is broken.
+    runs = sa.select(RunRow.id).filter_by(**where)
+    of_task = [TRIALS.c[name] == value for name, value in where.items()]
+    every = count_trials(reader.connection, TrialRow.run_id.in_(runs))
+    holding = count_trials(reader.connection, *of_task, SUCCEEDED)
+    if every <= LOOKED:
+        readable = len(select_trials(reader, where))
+    else:
+        readable = count_trials(reader.connection, *of_task) - holding
+    newest = sa.select(TrialRow.withdrawn).where(*of_task, TrialRow.withdrawn.is_not(None))
+    worked = sa.select(TaskRow.succeeded).filter_by(**where)
+    reason = None
+    if not holding and reader.connection.execute(worked).scalar():
+        reason = reader.connection.execute(newest.order_by(TrialRow.id.desc()).limit(1)).scalar()
+    return Tried(readable, every - readable, "" if reason is None else str(reason))
+
+
+def runs_of(reader: Reader, workload: Workload) -> list[RunRecord]:
+    """The runs of a workload, oldest first."""
+    where = conditions(reader.connection, workload, None, None, None)
+    if where is None:
+        return []
+    query = sa.select(RUNS).filter_by(**where).order_by(RunRow.id)
+    return _readable(map(reader.run, reader.connection.execute(query)))
+
+
+def select_workloads(reader: Reader) -> list[Workload]:
+    """The workloads that were searched, oldest first."""
+    first = sa.func.min(RunRow.id)
+    query = sa.select(RunRow.workload_id).group_by(RunRow.workload_id).order_by(first)
+    return _readable(map(reader.workload, reader.connection.execute(query).scalars().all()))
+
+
+def best_query(
+    where: Mapping[str, Any], runs: tuple[int, ...] | None = None, below: float | None = None
+) -> sa.Select:
+    """The ids of a task's successes, the cheapest first, of equals the earlier one first.
+
+    It is answered by a walk along ``ix_trial_best`` alone.
+
+    Args:
+        where: all columns of :data:`TASK`, with the values that they must have.
+        runs: only trials of these; None: of any.
+        below: only those that are cheaper; None: of any cost.
     """
     query = sa.select(TrialRow.id).where(SUCCEEDED).filter_by(**where)
     if runs is not None:
-        query = query.where(TrialRow.run_id.in_(tuple(runs)))
+        # Added to nothing, lest a planner fetches and sorts all trials of these runs.
+        query = query.where((TrialRow.run_id + 0).in_(runs))
+    if below is not None:
+        query = query.where(TrialRow.cost < below)
     return query.order_by(TrialRow.cost, TrialRow.id)
 
 
 def best_trial(reader: Reader, where: dict[str, Any]) -> TrialRecord | None:
     """The best of the trials of ``where``, by the rule of :mod:`whet.db.values.decision`."""
-    columns = (RunRow.id, RunRow.sampler, RunRow.state, RunRow.started_at)
-    query = sa.select(*columns, RunRow.space_fingerprint).filter_by(**where)
-    spaces: dict[str, list[Any]] = {}
-    for run in reader.connection.execute(query):
-        texts = (run.space_fingerprint, run.sampler, run.state)
-        if isinstance(run.started_at, int | float) and all(isinstance(t, str) for t in texts):
-            spaces.setdefault(run.space_fingerprint, []).append(run)
-    if not any(run.sampler == FINALISTS_RUN for runs in spaces.values() for run in runs):
-        return _first_trial(reader, best_query(where))
-    candidates: list[TrialRecord] = []
-    for space, runs in spaces.items():
-        of_space = where | {"space_fingerprint": space}
-        decide = deciding(runs)
-        best = _first_trial(reader, best_query(of_space, decide.searches))
-        if decide.finals is not None:
-            final = judge(select_trials(reader, of_space | {"run_id": decide.finals})).best
-            if final is not None and (best is None or final.cost <= best.cost):
-                best = final
-        candidates += [best] if best else []
-    return min(candidates, key=lambda record: record.cost, default=None)
+    return best.best_trial(_Rows(reader, where))
+
+
+class _Rows:
+    """A transaction as a :class:`whet.db.quick.best.Source`."""
+
+    def __init__(self, reader: Reader, where: dict[str, Any]) -> None:
+        self.reader, self.where = reader, where
+
+    def runs(self) -> Iterable[Any]:
+        columns = (RUNS.c[name] for name in best.RUN_COLUMNS)
+        return self.reader.connection.execute(sa.select(*columns).filter_by(**self.where))
+
+    def trials(self, run_id: int, task: Mapping[str, Any]) -> list[TrialRecord]:
+        return select_trials(self.reader, {**task, "run_id": run_id})
+
+    def cheapest(
+        self, task: Mapping[str, Any], runs: tuple[int, ...] | None, below: float | None
+    ) -> TrialRecord | None:
+        return _first_trial(self.reader, best_query(task, runs, below))
 
 
 def _first_trial(reader: Reader, query: sa.Select) -> TrialRecord | None:
@@ -232,6 +284,7 @@ def known_result(reader: Reader, program_hash: str, device: Device) -> MeasureRe
             TrialRow.program_hash == program_hash,
             HASHED,
             TrialRow.status.in_(REUSABLE),
+            TrialRow.withdrawn.is_(None),
         )
         .order_by(sa.case((TrialRow.status == "ok", 0), else_=1), TrialRow.id.desc())
     )
@@ -245,33 +298,53 @@ def select_runs(reader: Reader) -> list[RunRecord]:
 
 
 def summarise(reader: Reader) -> list[TaskSummary]:
-    """The log's tasks: one entry for each workload, target, device and space."""
-    task = [TRIALS.c[name] for name in TASK]
-    # The finalists were counted when they were searched for.
-    searched = sa.case((RunRow.sampler != FINALISTS_RUN, 1), else_=0)
-    succeeded = sa.case((TrialRow.status == "ok", searched), else_=0)
-    query = sa.select(
-        *task,
-        sa.func.sum(searched).label("trials"),
-        sa.func.sum(succeeded).label("succeeded"),
-    ).join(RUNS, RunRow.id == TrialRow.run_id)
+    """The log's tasks by their counters, each with its best trial."""
     summaries = []
-    for row in reader.connection.execute(query.group_by(*task).order_by(*task)).all():
-        try:
-            identities = reader.identities(row)
-            if not isinstance(row.space_fingerprint, str):
-                raise ValueError(f"its space is {row.space_fingerprint!r}")
-        except BROKEN as error:
-            reader.broken["task", row.workload_id] = str(error)
-            continue
-        best = best_trial(reader, {name: getattr(row, name) for name in TASK})
+    for row, identities in _tasks(reader):
         summaries.append(
             TaskSummary(
                 **identities,
                 fingerprint=row.space_fingerprint,
-                trials=int(row.trials),
-                succeeded=int(row.succeeded),
-                best=best,
+                trials=row.trials,
+                succeeded=row.succeeded,
+                best=best_trial(reader, {name: getattr(row, name) for name in TASK}),
             )
         )
     return summaries
+
+
+def _tasks(reader: Reader) -> list[tuple[Any, dict[str, Any]]]:
+    """The rows of the tasks that have trials, with what they are of."""
+    columns = TaskRow.__table__.c
+    trial = sa.select(TrialRow.id).where(*(TRIALS.c[name] == columns[name] for name in TASK))
+    query = (
+        sa.select(TaskRow.__table__)
+        .where(sa.exists(trial))
+        .order_by(*(columns[name] for name in TASK))
+    )
+    tasks = []
+    for row in reader.connection.execute(query).all():
+        try:
+            identities = reader.identities(row)
+            if not isinstance(row.space_fingerprint, str):
+                raise ValueError(f"its space is {row.space_fingerprint!r}")
+            if not (type(row.trials) is type(row.succeeded) is int):
+                raise ValueError(f"its counters are {row.trials!r} and {row.succeeded!r}")
+        except BROKEN as error:
+            reader.broken["task", row.workload_id] = str(error)
+            continue
+        tasks.append((row, identities))
+    return tasks
+
+
+def count_tasks(reader: Reader) -> list[tuple[TaskKey, Counts]]:
+    """The log's tasks with their counters; no trial is read."""
+    claimed = sa.select(ClaimRow.task_id, sa.func.count()).group_by(ClaimRow.task_id)
+    claims = {row[0]: row[1] for row in reader.connection.execute(claimed)}
+    return [
+        (
+            TaskKey(**identities, fingerprint=row.space_fingerprint),
+            Counts(row.trials, row.succeeded, claims.get(row.id, 0)),
+        )
+        for row, identities in _tasks(reader)
+    ]

@@ -10,20 +10,25 @@ import sqlalchemy as sa
 
 from whet.compiler.errors import LogError
 from whet.compiler.installed import DISTRIBUTION
+from whet.db.quick.place import SCHEMA, VERSION_TABLE, Place
 from whet.db.store import engine as db_engine
 from whet.db.store.backup import back_up
 
-SCHEMA = "0003"
-"""The newest revision in ``migrations/versions``: what this version of Whet reads and writes."""
-
-VERSION_TABLE = "whet_version"
 MIGRATIONS = Path(__file__).parent / "migrations"
 TABLES = frozenset({"workload", "target", "device", "task", "run", "trial", "session", "claim"})
 ADVISORY_LOCK = 0x77686574  # "whet": PostgreSQL's name for the right to change our tables
 
 
-def version_of(connection: sa.Connection) -> str | None:
-    """The revision of the tables in this database, or None where there are none of ours."""
+def version_of(connection: sa.Connection, shown: str = "it") -> str | None:
+    """The revision of the tables in this database, or None where there are none of ours.
+
+    Args:
+        connection: a transaction.
+        shown: the log's location, for errors.
+
+    Raises:
+        LogError: the database is another program's.
+    """
     tables = set(sa.inspect(connection).get_table_names())
     if VERSION_TABLE in tables:
         query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")
@@ -34,7 +39,7 @@ def version_of(connection: sa.Connection) -> str | None:
     # A server's database may be shared with other programs; an SQLite file is one program's.
     if others and (connection.dialect.name == "sqlite" or others & TABLES):
         raise LogError(
-            "open a log",
+            f"open log {shown}",
             f"the database is another program's (its tables: {', '.join(sorted(others)[:6])})",
             "give a database or a file of its own",
         )
@@ -42,7 +47,7 @@ def version_of(connection: sa.Connection) -> str | None:
 
 
 def make_ready(
-    place: db_engine.Place,
+    place: Place,
     engine: sa.Engine,
     read_only: str,
     progress: Callable[[str], Any] | None = None,
@@ -60,7 +65,7 @@ def make_ready(
             for the copy that is made before an upgrade.
     """
     with db_engine.reading(engine) as connection:
-        version = version_of(connection)
+        version = version_of(connection, place.shown)
     if version == SCHEMA:
         return
     request = f"open log {place.shown}"
@@ -80,7 +85,7 @@ def make_ready(
 
 
 def upgrade(
-    place: db_engine.Place,
+    place: Place,
     to: str = SCHEMA,
     migrations: Path = MIGRATIONS,
     progress: Callable[[str], Any] | None = None,
@@ -115,7 +120,7 @@ def upgrade(
                 connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})"))
             config.attributes["connection"] = connection
             # Under the lock of this transaction: another process may just have done it all.
-            version = version_of(connection)
+            version = version_of(connection, place.shown)
             if place.path is not None and version is not None and version < to:
                 copy = back_up(place.path, version)
             command.upgrade(config, to)

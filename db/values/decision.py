@@ -5,7 +5,8 @@ search ends by measuring its fastest candidates and the default config once more
 of its own (``sampler="finalists"``). The winner of the newest such run that was finished is the
 best, and that is the default config (number 0) unless another is faster beyond the noise; only a
 cheaper success of a search that was begun after it takes its place. Where none was finished, the
-cheapest success is the best.
+cheapest success is the best. A record that was withdrawn is none of all these, and a last
+measurement of which nothing else worked decides nothing.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ class TrialRecord:
         features: of a cost model, as :mod:`whet.db.store.vectors` writes them; "": not kept.
         compared: True if it was measured in turns with the default config: it is of a search's last
             measurement, in which the default config worked.
+        id: its number in the log; 0: it is of none.
+        withdrawn: why it no longer holds, and is no best any more; "": it holds.
     """
 
     number: int
@@ -43,6 +45,8 @@ class TrialRecord:
     flop: float = 0.0
     features: str = ""
     compared: bool = False
+    id: int = 0
+    withdrawn: str = ""
 
     @property
     def cost(self) -> float:

@@ -201,6 +201,7 @@ def test_an_older_log_is_upgraded_with_its_data_unless_it_is_only_read(path, tmp
         )
     )
     monkeypatch.setattr(schema, "SCHEMA", "0004")
+    monkeypatch.setattr("whet.db.quick.best.SCHEMA", "0004")
     monkeypatch.setattr(schema.upgrade, "__defaults__", ("0004", newer, None))
     with pytest.raises(LogError, match="its tables are of version 0003, and it was opened for"):
         TuningLog(path, write=False)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from whet.db import RunRecord, TuningLog
     from whet.search_spaces import Workload
 
+DIFFERENT = 8.0
+"""The doublings of a size that count like one word that differs, for the nearest workload."""
+SHOWN = 12
+"""Workloads that are named where none fits."""
 WHAT = ("config", "loops", "ll", "asm", "cuda", "ptx", "sass")
 
 
@@ -126,10 +130,30 @@ def _choose(log: TuningLog, op: str | None, args: tuple, target: str | None) -> 
         newest = [run for run in reversed(runs) if run.workload == fitting[0]]
         wanted = target_json(target) if target else newest[0].target
         return next((run for run in newest if run.target == wanted), newest[0])
-    which = "several workloads fit" if fitting else "no workload fits"
-    near = fitting or [w for w in of_op if _begins(w, args)] or of_op or workloads
-    held = "\n".join(f"  {in_full(w)}" for w in near) or "  (nothing)"
-    raise click.UsageError(f"{which}; name one by --op and --args. The log holds:\n{held}")
+    if not fitting and (op is not None or args):
+        near = [w for w in of_op if _begins(w, args)] or of_op or workloads
+        raise click.UsageError(_none_fits(log, op, args, near))
+    if not fitting:
+        raise click.UsageError(f"{log.location} holds nothing yet: whet tune --log {log.location}")
+    held = "\n".join(f"  {in_full(w)}" for w in fitting)
+    which = "several workloads fit; name one by --op and --args"
+    raise click.UsageError(f"{which}. The log holds:\n{held}")
+
+
+def _none_fits(log: TuningLog, op: str | None, args: tuple, workloads: list[Workload]) -> str:
+    """The workload that was named is not there; those that are, the nearest first."""
+    from whet.db.values.identity import distance
+    from whet.search_spaces.values.shown import in_full
+
+    def away(workload: Workload) -> float:
+        return distance(workload.args[: len(args)], args, DIFFERENT)
+
+    words = [*(["--op", op] if op else []), *(["--args", *map(str, args)] if args else [])]
+    near = sorted(workloads, key=away) if args else workloads
+    held = "\n".join(f"  {in_full(w)}" for w in near[:SHOWN]) or "  (nothing)"
+    more = f"\n  ... and {len(near) - SHOWN} more" if len(near) > SHOWN else ""
+    why = f"no workload fits {' '.join(words)}"
+    return f"{why}; {log.location} holds, the nearest first:\n{held}{more}"
 
 
 def _fits(workload: Workload, args: tuple) -> bool:

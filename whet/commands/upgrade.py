@@ -21,7 +21,7 @@ def command(log: str) -> None:
     looked_at, _ = engine.open_engine(place, write=False)
     try:
         with faults.errors_named(f"open log {place.shown}", place), engine.reading(looked_at) as c:
-            found = schema.version_of(c)
+            found = schema.version_of(c, place.shown)
     finally:
         looked_at.dispose()
     TuningLog(log, write=found is not None, waiting=lambda line: click.echo(line, err=True)).close()

@@ -34,7 +34,7 @@ def upgrade() -> None:
     _count_trials()
     op.drop_index("ix_trial_best", "trial")
     still = sa.text("status = 'ok' AND withdrawn IS NULL")
-    columns = [*BEST, "withdrawn"]
+    columns = [*BEST, "withdrawn", "run_id"]
     op.create_index("ix_trial_best", "trial", columns, sqlite_where=still, postgresql_where=still)
     op.drop_index("ix_trial_task", "trial")
     op.create_index("ix_trial_task", "trial", [*TASK, "id"])

@@ -69,7 +69,7 @@ def test_what_is_no_record(tmp_path, text):
 def test_files_that_cannot_be_read_or_written(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with TuningLog(tmp_path / "whet.db") as log:
-        with pytest.raises(LogError, match="give a file that export_json"):
+        with pytest.raises(LogError, match="give a file that `whet log export` wrote"):
             log.import_json(tmp_path / "missing.json")
         with pytest.raises(LogError, match="nothing was imported"):
             log.import_json(tmp_path / "binary")
