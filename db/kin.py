@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from whet.db.quick.rows import BROKEN, identity_of
 from whet.db.store.models import DeviceRow, TargetRow, TaskRow, WorkloadRow
 from whet.db.store.queries import find_id
-from whet.db.store.reading import BROKEN, Reader, checked_identity
+from whet.db.store.reading import Reader
 from whet.db.values.identity import digest
 from whet.measure.device.names import Device
 from whet.measure.values import AnyTarget, target_json
@@ -64,8 +65,8 @@ def kin_of(
                 raise ValueError(f"its space is {row.space_fingerprint!r}")
             found.append(
                 Kin(
-                    checked_identity(WorkloadRow, row.workload),
-                    checked_identity(DeviceRow, row.device),
+                    identity_of("workload", row.workload),
+                    identity_of("device", row.device),
                     row.space_fingerprint,
                     row.succeeded,
                 )

@@ -24,6 +24,7 @@ from whet.tvm.modules import install as _install
 if TYPE_CHECKING:
     from whet import autotune, compiler, db, measure, search_spaces
     from whet.autotune import Task, TuneResult, TuneResults, apply_best, create_task, tune
+    from whet.autotune.packaging import package
     from whet.compiler import arith, driver, instrument, runtime, target, te, tir, topi
     from whet.compiler.driver import lower
     from whet.compiler.emulator import Unwritten, run_kernel
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         register_func,
         remove_global_func,
     )
+    from whet.compiler.runtime.package.load import load
     from whet.compiler.target import Target
     from whet.compiler.tir import IRModule
     from whet.db import TuningLog
@@ -113,9 +115,11 @@ _HOMES = {
     "gpu": "whet.compiler.runtime.arrays.device",
     "list_global_func_names": "whet.compiler.runtime.call.packed",
     "list_templates": "whet.search_spaces",
+    "load": "whet.compiler.runtime.package.load",
     "lower": "whet.compiler.driver",
     "metal": "whet.compiler.runtime.arrays.device",
     "opencl": "whet.compiler.runtime.arrays.device",
+    "package": "whet.autotune.packaging",
     "register_func": "whet.compiler.runtime.call.packed",
     "remove_global_func": "whet.compiler.runtime.call.packed",
     "rocm": "whet.compiler.runtime.arrays.device",
@@ -199,11 +203,13 @@ __all__ = [
     "ir",
     "list_global_func_names",
     "list_templates",
+    "load",
     "lower",
     "measure",
     "metal",
     "nd",
     "opencl",
+    "package",
     "register_func",
     "remove_global_func",
     "rocm",

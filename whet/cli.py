@@ -19,6 +19,7 @@ COMMANDS = {
     "show": "whet.commands.show",
     "report": "whet.commands.report",
     "bench": "whet.commands.bench",
+    "package": "whet.commands.package",
     "check-kernel": "whet.commands.check_kernel",
     "log": "whet.commands.log",
     "worker": "whet.commands.worker",

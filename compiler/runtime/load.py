@@ -36,7 +36,7 @@ from whet.compiler.target.machine import host
 from whet.compiler.target.machine.features import parse_mattr
 
 # LLVM's names of features, where /proc/cpuinfo has other ones.
-_CPUINFO = {
+CPUINFO_NAMES = {
     "sse3": "pni",
     "sse4.1": "sse4_1",
     "sse4.2": "sse4_2",
@@ -55,14 +55,14 @@ _CPUINFO = {
     "amx-bf16": "amx_bf16",
 }
 # The features that Whet's targets are made of and that the system lists under the same name.
-_SAME_NAMES = """
+_SAME_TEXT = """
     ssse3 popcnt cx16 movbe bmi2 adx avx f16c fma avx2 gfni
     avx512f avx512cd avx512bw avx512dq avx512vl avx512ifma
 """
 _WAY_OUT = "Module.export_library(path) writes such a file; if this was one, export it again"
 _MOST_IMPORTS = 32  # that import each other
 _MOST_BYTES = 1 << 30  # of a file in an archive, which may be a hole or compressed
-_SAME = frozenset(_SAME_NAMES.split())
+SAME_NAMES = frozenset(_SAME_TEXT.split())
 
 
 class MissingFile(ArtifactError, ValueError, FileNotFoundError):
@@ -159,7 +159,7 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
 
 def _module_of(request: str, file: Path, kind: str) -> Module:
     if kind == "so" and not _replaced(file.resolve()):
-        return _loaded(request, str(file.resolve()))
+        return library_module(request, str(file.resolve()))
     with tempfile.TemporaryDirectory(prefix="whet") as folder:
         library = str(Path(folder) / "library.so")
         if kind == "so":
@@ -167,12 +167,12 @@ def _module_of(request: str, file: Path, kind: str) -> Module:
         else:
             parts = [str(file)] if kind == "o" else _unpacked(request, file, Path(folder))
             if [Path(part).name for part in parts] == [METADATA]:
-                return _module(request, _parsed(request, Path(parts[0]).read_bytes()), None)
+                return data_module(request, Path(parts[0]).read_bytes())
             try:
                 compile_files(library, parts)
             except ArtifactError as error:
                 raise ArtifactError(request, f"its parts cannot be linked: {error}") from None
-        return _loaded(request, library)  # once it is mapped, its file may go
+        return library_module(request, library)  # once it is mapped, its file may go
 
 
 # path -> inode and time of what was loaded from there
@@ -209,7 +209,12 @@ def _unpacked(request: str, file: Path, folder: Path) -> list[str]:
     return parts
 
 
-def _loaded(request: str, path: str) -> Module:
+def library_module(request: str, path: str) -> Module:
+    """The module of a shared library that was checked; with what it imports.
+
+    Raises:
+        ArtifactError: the system does not load it, or it is none of Whet's.
+    """
     from whet.compiler.runtime.call.packed import caller_address
 
     code = LibraryCode(path)
@@ -222,6 +227,15 @@ def _loaded(request: str, path: str) -> Module:
     setter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address_of("whet_set_packed_caller"))
     setter(caller_address())
     return module
+
+
+def data_module(request: str, text: bytes) -> Module:
+    """The module of a GPU's code, which a library's metadata alone is.
+
+    Raises:
+        ArtifactError: it is none of Whet's, or damaged.
+    """
+    return _module(request, _parsed(request, text), None)
 
 
 def _parsed(request: str, text: bytes) -> dict[str, Any]:
@@ -328,7 +342,7 @@ def _check_processor(request: str, target: dict[str, Any]) -> None:
     needed = {name for on, name in parse_mattr(str(target.get("mattr", ""))) if on}
     if int(target.get("vector_bytes", 0)) >= 64:
         needed.add("avx512f")
-    names = {f: _CPUINFO.get(f, f) for f in needed if f in _CPUINFO or f in _SAME}
+    names = {f: CPUINFO_NAMES.get(f, f) for f in needed if f in CPUINFO_NAMES or f in SAME_NAMES}
     missing = sorted(f for f, listed in names.items() if listed not in have)
     if missing:
         raise ArtifactError(

@@ -59,6 +59,17 @@ def check_whole(request: str, path: Path, kind: str) -> None:
         raise ArtifactError(request, f"it cannot be loaded: {why}", _WAY_OUT)
 
 
+def check_library(request: str, data: bytes) -> None:
+    """Refuse bytes that are no whole ELF library for this machine.
+
+    Raises:
+        ArtifactError: they are none, by their headers.
+    """
+    why = _wrong_elf(data, _SHARED) if _own_header()[:4] == _ELF else "this system has no ELF files"
+    if why:
+        raise ArtifactError(request, f"it cannot be loaded: {why}", _WAY_OUT)
+
+
 def _damage(data: bytes) -> str:
     """Where a checksum shows damage, or was cut off itself, words for it."""
     if not data:

@@ -130,10 +130,11 @@ def test_the_examples_of_a_page_run(page, tmp_path):
 def test_the_examples_and_the_c_program_of_a_page_run(tmp_path):
     text = (DOCS / "exporting.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    (program,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
-    (commands,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    programs = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
+    commands = "".join(c for c in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "cc " in c)
     (tmp_path / "page.py").write_text("\n".join(examples))
-    (tmp_path / "main.c").write_text(program)
+    for name, program in zip(("main.c", "product.c"), programs, strict=True):
+        (tmp_path / name).write_text(program)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-ec", f"python page.py\n{commands}"],
@@ -142,7 +143,7 @@ def test_the_examples_and_the_c_program_of_a_page_run(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stdout) == (0, "2 4 6\n"), done.stdout + done.stderr
+    assert (done.returncode, done.stdout) == (0, "2 4 6\n4 4\n"), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,0 +1,165 @@
+"""`whet package`: the kernels of a project, each with its best config, in one file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whet.commands.words import load_module, place_and_name
+
+if TYPE_CHECKING:
+    from whet.autotune import Task
+    from whet.compiler.runtime.package.index import Index, Library, Variant
+
+SILENCE_S = 2.0
+
+
+@click.command("package")
+@click.argument("tasks", nargs=-1, metavar="[FILE_OR_MODULE:TASKS]...")
+@click.option("--log", help="A file or a database's URL, with the tasks' best configs.")
+@click.option("-o", "output", metavar="FILE", help="The package to write, by custom in .whet.")
+@click.option(
+    "--level",
+    "levels",
+    multiple=True,
+    metavar="LEVEL",
+    help="Make code for own (the tasks' targets), x86-64-v4, x86-64-v3, x86-64-v2, aarch64; may "
+    "occur several times; default: own and the older ones.",
+)
+@click.option("--device", help="Whose records count, by fingerprint; default: this machine's.")
+@click.option("--untuned", is_flag=True, help="A task without a record takes its default config.")
+@click.option(
+    "--cc", "compilers", multiple=True, metavar="ARCH=COMMAND", help="Which C compiler links."
+)
+@click.option("--show", metavar="FILE", help="Say what a package holds; nothing of it runs.")
+def command(
+    tasks: tuple[str, ...],
+    log: str | None,
+    output: str | None,
+    levels: tuple[str, ...],
+    device: str | None,
+    untuned: bool,
+    compilers: tuple[str, ...],
+    show: str | None,
+) -> None:
+    """Write kernels to one file that loads without a compiler, in Python and in C.
+
+    TASKS is a task in a file or module (kernels.py:task), a list of tasks, a dict that names them,
+    or a function that makes one of these. Of each kernel there is code for several CPUs; whet.load
+    and whet/package.h take the widest that runs. A package is native code: load what you trust.
+
+    whet package kernels.py:tasks --log whet.db -o kernels.whet
+
+    whet package --show kernels.whet
+    """
+    if show is not None:
+        if tasks or output:
+            raise click.UsageError("--show FILE stands alone")
+        _show(show)
+        return
+    if not tasks or output is None:
+        raise click.UsageError("give FILE_OR_MODULE:TASKS and -o FILE, or --show FILE")
+    from whet.autotune.packaging import package
+
+    started = said = time.monotonic()
+
+    def say(line: str) -> None:
+        nonlocal said
+        if time.monotonic() - said >= SILENCE_S:
+            said = time.monotonic()
+            click.echo(f"{said - started:6.1f} s  {line}", err=True)
+
+    index = package(
+        _tasks(tasks), output, log,
+        levels=levels, device=device, untuned=untuned, cc=_compilers(compilers), say=say,
+    )  # fmt: skip
+    levels_of = ", ".join(dict.fromkeys(one.level for one in index.libraries))
+    kernels = "1 kernel" if len(index.kernels) == 1 else f"{len(index.kernels)} kernels"
+    click.echo(f"{output}: {kernels} for {levels_of}, {Path(output).stat().st_size:,} bytes")
+    for kernel in index.kernels:
+        for variant in kernel.variants:
+            if variant.tuned_by["how"] not in ("exact", "device"):
+                level = index.libraries[variant.library].level
+                click.echo(f"  {kernel.name} for {level}: {_reason(variant)}")
+
+
+def _tasks(places: tuple[str, ...]) -> dict[str, Task] | list[Task]:
+    """The tasks that words name: a dict if one word names a dict, else a list."""
+    named: list[Task] = []
+    for where in places:
+        place, name = place_and_name(where, "is not FILE_OR_MODULE:TASKS, e.g. kernels.py:tasks")
+        found: Any = getattr(load_module(place), name, None)
+        if callable(found):
+            found = found()
+        if found is None:
+            raise click.UsageError(f"{place} has no {name!r}")
+        if isinstance(found, Mapping):
+            if len(places) > 1:
+                raise click.UsageError(f"{where} names kernels by a dict: it stands alone")
+            return dict(found)
+        named += found if isinstance(found, list | tuple) else [found]
+    return named
+
+
+def _compilers(words: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        arch, equals, compiler = word.partition("=")
+        if not (arch and equals and compiler):
+            raise click.UsageError(f"--cc {word}: write --cc aarch64=aarch64-linux-gnu-gcc")
+        found[arch] = compiler
+    return found
+
+
+def _show(path: str) -> None:
+    """Print a package's index."""
+    from whet.bench.table import aligned
+    from whet.compiler.runtime.package.load import read
+    from whet.compiler.runtime.package.processor import features
+
+    _, data, index = read(f"whet package --show {path}", path)
+    _say(f"{path}: {len(data):,} bytes, written by Whet {index.whet or '(a copy)'}\n")
+    have = features()
+    rows = [("level", "for", "bytes", "here"), *(_library(one, have) for one in index.libraries)]
+    for line in aligned(rows):
+        click.echo(line)
+    for kernel in index.kernels:
+        _say(f"\n{kernel.name}: {kernel.workload}")
+        _show_variants(index, kernel.variants)
+
+
+def _show_variants(index: Index, variants: tuple[Variant, ...]) -> None:
+    """Print the code of a kernel, what it takes, its config and the reason for that."""
+    for variant in variants:
+        _say(f"  {index.libraries[variant.library].level}: {_reason(variant)}")
+        choices = ", ".join(f"{name}={value}" for name, value in variant.config.items())
+        _say(f"    {variant.signature}")
+        _say(f"    {choices or '(nothing to choose)'}")
+
+
+def _say(text: str) -> None:
+    """Print a text of a file that may be anybody's: without what a terminal would obey."""
+    click.echo("".join(c if c.isprintable() or c == "\n" else "?" for c in text))
+
+
+def _library(one: Library, have: frozenset[str]) -> tuple[str, ...]:
+    from whet.compiler.runtime.package.load import runs
+
+    missing = sorted(set(one.needs) - have)
+    here = "runs" if runs(one, have) else f"needs {missing[0]}" if missing else "does not run"
+    return one.level, one.arch, f"{one.size:,}", "on its GPU" if one.kind == "cuda" else here
+
+
+def _reason(variant: Variant) -> str:
+    how, why = (str(variant.tuned_by.get(key, "?")) for key in ("how", "why"))
+    words = {
+        "exact": "tuned",
+        "device": "tuned",
+        "target": "tuned for another CPU",
+        "default": "default config",
+    }
+    return f"{words.get(how, how)}, {why}"
