@@ -36,7 +36,7 @@ class GeneticSampler(SpaceSampler):
             return self.fresh(history)
         order = works[np.argsort(history.costs[works], kind="stable")][:POPULATION]
         rng = self.rng(history.number, salt=2)
-        untried = history.untried(self._children(history.observed[order], rng))
+        untried = history.untried(self._children(history.told_points(order), rng))
         return point_of(untried[0]) if len(untried) else self.fresh(history)
 
     def _children(self, ranked: np.ndarray, rng: np.random.Generator) -> np.ndarray:

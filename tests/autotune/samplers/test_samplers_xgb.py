@@ -135,8 +135,8 @@ def test_the_expected_gain_is_a_function_of_the_history(name):
     for number, point in enumerate(points):
         trials.ask(point)
         if number >= 3:
-            trials.tell(costs[number - 3])
-        history = trials.history(trials.proposed, trials.observed)
+            trials.observe(number - 3, costs[number - 3])
+        history = trials.history()
         used.propose(history)
         gains.append(used.expected_gain(history))
     for told in (20, 30, 37):
@@ -183,7 +183,7 @@ def test_a_history_is_a_view():
     tracemalloc.start()
     for number, point in enumerate(points):
         trials.ask(point)
-        trials.tell(1e-3)
+        trials.observe(number, 1e-3)
         if number == 10_000:
             middle = trials.history(10_000, 10_000)
             before = tracemalloc.get_traced_memory()[0]
