@@ -15,7 +15,7 @@ from whet.compiler.errors import SpaceError
 
 if TYPE_CHECKING:
     from whet.autotune.samplers.contract.base import SpaceSampler
-    from whet.autotune.samplers.contract.history import History, Point
+    from whet.autotune.samplers.contract.history import History, Past, Point
     from whet.autotune.samplers.foreign import ForeignSampler
     from whet.measure.values import MeasureResult
     from whet.search_spaces import Config, ConfigSpace
@@ -92,16 +92,17 @@ class Search:
         cost = None if result is None else _cost(result)
         return self._book.learn(self.space.encode(config), cost)
 
-    def load(self, points: np.ndarray, costs: np.ndarray, observed_at: np.ndarray) -> None:
-        """Begin with many trials that are over, as if each had been placed and told in turn.
+    def load(self, past: Past) -> None:
+        """Begin with trials as if each had been placed and told in turn, at once.
 
-        Args:
-            points: int of shape ``(n, knobs)``, by number.
-            costs: float64 of shape ``(n,)``: seconds, infinity for failures.
-            observed_at: int of shape ``(n,)``: how many results were known when each was chosen.
+        Raises:
+            ValueError: the search has begun.
         """
-        self._book.load(points, costs, observed_at)
-        self.proposed = self.observed = self._first = len(points)
+        self._book.load(past)
+        over = np.isin(past.row_of, past.told)
+        self.proposed, self.observed = len(over), int(np.count_nonzero(over))
+        self._first = len(over) if over.all() else int(np.argmin(over))
+        self._over = set((self._first + np.flatnonzero(over[self._first :])).tolist())
 
     def expected_gain(self) -> float | None:
         """The relative improvement that the sampler expects next; None: it has no opinion."""
@@ -164,8 +165,8 @@ class _Book(Protocol):
     def learn(self, point: Point, cost: float | None) -> bool:
         """Note a point of another search; False where nothing of it is news."""
 
-    def load(self, points: np.ndarray, costs: np.ndarray, observed_at: np.ndarray) -> None:
-        """Begin with trials that are over."""
+    def load(self, past: Past) -> None:
+        """Begin with earlier trials."""
 
 
 class _OwnBook:
@@ -253,10 +254,18 @@ class _StudyBook:
             self._tell(self._others.pop(point), cost)
         return True
 
-    def load(self, points: np.ndarray, costs: np.ndarray, observed_at: np.ndarray) -> None:
-        for point, cost in zip(points, costs.tolist()):
-            self.place(tuple(map(int, point)))
-            self._tell(self._of_number[-1], cost)
+    def load(self, past: Past) -> None:
+        if self._study.get_trials(deepcopy=False):
+            raise ValueError("the study has trials already")
+        ours = set(past.row_of.tolist())
+        for row, point in enumerate(past.points.tolist()):
+            self._add(tuple(point))
+            if row not in ours:
+                self._others[tuple(point)] = row
+        self._of_number = past.row_of.tolist()
+        for row, cost in zip(past.told.tolist(), past.costs.tolist()):
+            self._tell(row, cost)
+            self._others.pop(tuple(past.points[row].tolist()), None)
 
     def _add(self, point: Point) -> int:
         """Add a point in flight; returns the study's number of it."""

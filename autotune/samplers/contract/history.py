@@ -125,27 +125,24 @@ class Trials:
             self._tell(row, cost)
         return True
 
-    def load(self, points: np.ndarray, costs: np.ndarray, observed_at: np.ndarray) -> None:
-        """Add many trials of ours at once, all of which are over, to a history that has none.
-
-        Args:
-            points: int of shape ``(n, knobs)``, by number.
-            costs: float64 of shape ``(n,)``, in the order of numbers, in which they were told.
-            observed_at: int of shape ``(n,)``: how many costs were known when each was chosen.
+    def load(self, past: Past) -> None:
+        """Begin with trials that were asked for, and costs that were told, before.
 
         Raises:
             ValueError: there are trials already.
         """
         if self.rows:
             raise ValueError(f"{self.rows} points are known already")
-        self._points.extend(points)
-        every = np.arange(len(points))
+        self._points.extend(past.points)
+        told_at = np.full(self.rows, NEVER, dtype=np.int32)
+        told_at[past.told] = np.arange(len(past.told))
         for column, values in (
-            (self._row_of, every), (self._rows_at, every), (self._told, every),
-            (self._told_at, every), (self._observed_at, observed_at), (self._costs, costs),
+            (self._row_of, past.row_of), (self._rows_at, past.rows_at), (self._told, past.told),
+            (self._observed_at, past.observed_at), (self._costs, past.costs),
+            (self._told_at, told_at),
         ):  # fmt: skip
             column.fill(values)
-        self.proposed = self.observed = len(points)
+        self.proposed, self.observed = len(past.row_of), len(past.told)
 
     def history(self, number: int | None = None, observed: int | None = None) -> History:
         """The history when a trial was proposed and some costs were known.
@@ -175,6 +172,27 @@ class Trials:
         rows = self._row_of.values[: self.proposed]
         at = int(np.searchsorted(rows, row))
         return at < len(rows) and bool(rows[at] == row)
+
+
+@dataclass(frozen=True)
+class Past:
+    """The trials of a search up to a moment, as arrays.
+
+    Attributes:
+        points: int ``(rows, knobs)``: the points in the order in which they came, others' included.
+        row_of: int ``(n,)``: by number the row of each trial of ours.
+        rows_at: int ``(n,)``: by number the rows that were known when it was chosen.
+        observed_at: int ``(n,)``: by number the costs that were known then.
+        told: int ``(m,)``: the rows whose cost is known, in the order of telling.
+        costs: float64 ``(m,)``: theirs, in that order; infinity for failures.
+    """
+
+    points: np.ndarray
+    row_of: np.ndarray
+    rows_at: np.ndarray
+    observed_at: np.ndarray
+    told: np.ndarray
+    costs: np.ndarray
 
 
 class _Column:

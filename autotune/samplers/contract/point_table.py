@@ -11,6 +11,8 @@ UNKNOWN = -1
 FIRST_ROOM = 64
 """Rows that there is room for at first; it doubles whenever it is full."""
 EMPTY = -1
+AT_ONCE = 4096
+"""Rows that are entered at a time: numbers of a whole search's would double its memory."""
 
 
 class PointTable:
@@ -76,6 +78,10 @@ class PointTable:
 
     def _enter(self, rows: np.ndarray) -> None:
         """Enter rows, ascending, into the index; of rows with one point the first stays."""
+        for begin in range(0, len(rows), AT_ONCE):
+            self._enter_some(rows[begin : begin + AT_ONCE])
+
+    def _enter_some(self, rows: np.ndarray) -> None:
         slots = self._slots_of(self._rows[rows])
         while len(rows):
             empty = self._slots[slots] == EMPTY
