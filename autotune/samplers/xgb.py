@@ -23,7 +23,7 @@ EFFORT = Effort(drawn=256, generations=3, kept=64, children=4)
 SHARED = 128
 """The first trial that is planned with shared candidates. Before it each posterior looks for its
 own: what is known is little, and each trial counts."""
-LEAN = Effort(drawn=192, generations=3, kept=48, children=3)
+LEAN = Effort(drawn=128, generations=3, kept=32, children=3)
 """The effort of evolution for all posteriors together."""
 BATCHES = ((64, 4), (128, 8), (256, 16), (512, 32), (1 << 62, 64))
 """Up to which trial how many proposals are planned at a time."""
@@ -31,12 +31,13 @@ EXPLORE = (0.05, 0.3)
 """The share of a batch that is random: the least, and that of a model that foretells nothing."""
 SHORTLIST = 16
 """Candidates for each place of a batch, after evolution."""
-LISTED = 512
+LISTED = 384
 """Shared candidates after evolution at most."""
 SPARE = 4
 """Points that each posterior chooses beyond its share: another may have chosen the same ones."""
-DRAWN = 8
-"""Points that are drawn for a random one, so that one can be chosen that can be built."""
+DRAWN, FEW = 8, 2
+"""Points that are drawn for a random one, so that one can be chosen that can be built: before and
+from trial :data:`SHARED` on."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,17 @@ class Looks:
         evolving: whether evolution judges by them, too, or by the knobs only.
         shortlist: points for each place of a batch that are looked at in the end; several configs
             make one program.
+        shared: the same, where the candidates are those of all posteriors.
     """
 
     first: int
     evolving: bool
     shortlist: int
+    shared: int
 
 
-AMPLE = Looks(FIRST, True, 64)
-SPARING = Looks(128, False, 8)
+AMPLE = Looks(FIRST, True, 64, 16)
+SPARING = Looks(128, False, 8, 2)
 """Where nearly each point has a structure of its own, whose features cost milliseconds."""
 TESTED = 64
 """Random points whose structures are counted."""
@@ -147,7 +150,7 @@ class XGBSampler(PlannedSampler):
             return np.mean([one.mean(points) for one in judges], axis=0)
 
         points, _ = evolve(self.space, history, judge, rng, LEAN, self.seeds)
-        points = self._shortlist(points[: self._looks.shortlist * size], history)[:LISTED]
+        points = self._shortlist(points[: self._looks.shared * size], history)[:LISTED]
         share = -(-size // len(posteriors)) + SPARE
         chosen = [one.chosen(points, history.pending, share) for one in posteriors]
         return [Plan(points[of], relative_gain(gain)) for of, gain in chosen]
@@ -180,7 +183,8 @@ class XGBSampler(PlannedSampler):
 
     def _random(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
         """Random untried points, of which it is not known that they cannot be built."""
-        drawn = history.untried(self.space.sample_points(rng, DRAWN * count))
+        each = DRAWN if history.number < SHARED else FEW
+        drawn = history.untried(self.space.sample_points(rng, each * count))
         fails = np.isnan(self._featurizers[0].of(drawn)[1])
         return drawn[np.argsort(fails, kind="stable")[:count]]
 

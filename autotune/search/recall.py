@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,8 +38,7 @@ class Recalled:
     others: list[tuple[Point, float]]
 
 
-@dataclass(frozen=True)
-class _Trial:
+class _Trial(NamedTuple):
     """A point of the log."""
 
     id: int
@@ -131,23 +131,40 @@ class Reader:
 
     def __init__(self, space: ConfigSpace) -> None:
         self._fingerprint = space.fingerprint
-        # by knob and by the text of a choice, where 1, 1.0 and True are three
-        self._positions: dict[str, dict[str, int]] = {name: {} for name in space.knobs}
-        pairs, _ = space.named_choices
-        for name, of in zip(space.knobs, pairs):
-            for position, (_, choice) in enumerate(of):
-                self._positions[name][repr(json.loads(json.dumps(choice)))] = position
-        self._order = {name: place for place, name in enumerate(space.knobs)}
+        self._names = tuple(space.knobs)
+        pairs, kinds = space.named_choices
+        # by a choice's text: 1, 1.0 and True are three
+        self._positions = [{_text(c): at for at, (_, c) in enumerate(of)} for of in pairs]
+        triples = (
+            re.escape(f"[{_text(name)},{_text(kind)},") + r"(.*?)\]"
+            for name, kind in zip(self._names, kinds)
+        )
+        head = f'{{"fingerprint":{_text(self._fingerprint)},"choices":['
+        self._usual = re.compile(re.escape(head) + ",".join(triples) + r"\]\}")
 
     def point(self, text: str) -> Point | None:
         """The point of a config; None where it is not one of the space."""
+        if (usual := self._usual.fullmatch(text)) is not None:
+            found = map(dict.get, self._positions, usual.groups())
+        elif (choices := self._choices(text)) is not None:
+            found = map(dict.get, self._positions, map(_text, choices))
+        else:
+            return None
+        point = tuple(found)
+        return None if None in point else point
+
+    def _choices(self, text: str) -> list[Any] | None:
+        """The choices of a config that is written otherwise than Whet writes it."""
         try:
             data = json.loads(text)
-            if data["fingerprint"] != self._fingerprint or len(data["choices"]) != len(self._order):
-                return None
-            found = {name: self._positions[name][repr(c)] for name, _, c in data["choices"]}
-        except (KeyError, TypeError, ValueError):
-            return None  # of another version, or broken
-        return (
-            tuple(found[name] for name in self._order) if len(found) == len(self._order) else None
-        )
+            choices = {name: choice for name, _, choice in data["choices"]}
+            known = data["fingerprint"] == self._fingerprint
+        except (KeyError, TypeError, ValueError, RecursionError):
+            return None  # broken, or of another program
+        if not known or len(data["choices"]) != len(choices) or choices.keys() != set(self._names):
+            return None
+        return [choices[name] for name in self._names]
+
+
+def _text(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":"))

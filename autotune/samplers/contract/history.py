@@ -283,6 +283,20 @@ class History:
         """The points of some rows, int64 of shape ``(n, knobs)``."""
         return self._trials._points.rows(which)
 
+    def fastest(self, count: int) -> np.ndarray:
+        """The places in :attr:`costs` of the lowest ones, rising; the earlier one of equals.
+
+        Args:
+            count: how many at most; failures are none of them.
+        """
+        costs = self.costs
+        if len(costs) > count:
+            enough = np.flatnonzero(costs <= np.partition(costs, count)[count])
+        else:
+            enough = np.arange(len(costs))
+        works = enough[np.isfinite(costs[enough])]
+        return works[np.argsort(costs[works], kind="stable")[:count]]
+
     @property
     def told_rows(self) -> np.ndarray:
         """The row of each of :attr:`costs`."""

@@ -22,7 +22,7 @@ ESTIMATE = "estimate"
 """The loop features' column with log2 of the estimated seconds."""
 
 
-KNOWN, EPOCH = 4096, 1024
+KNOWN, EPOCH = 1024, 256
 """Trials whose programs are known: half the best, half the latest, chosen anew every so many."""
 LEADERS = 32
 """The best rows of a task, whose median says how far its estimates and scores lie apart."""

@@ -98,6 +98,7 @@ def _cases() -> dict[str, Case]:
         cases[name] = Case(name, trials)
         cases[f"{name} failing, window 16"] = Case(name, 80, 16, 5, cost=failing)
         cases[f"{name} tied, window 8"] = Case(name, 64, 8, 1, tied_space, tied_cost, recorded=0)
+    cases["xgb long"] = Case("xgb", 272)
     cases["xgb estimated"] = Case("xgb", 96, features=True)
     cases["xgb estimated, transferred"] = Case("xgb", 80, 8, features=True, prior=True)
     cases["xgb transferred"] = Case("xgb", 64, 16, prior=True)

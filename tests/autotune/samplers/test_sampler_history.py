@@ -182,14 +182,19 @@ def test_a_reader_tells_equal_choices_apart():
     read = Reader(space)
     for index in (0, 17, 63):
         config = space.at(index)
-        assert read.point(text_of(config)) == space.encode(config)
+        compact = json.dumps(config.to_json(), separators=(",", ":"))
+        swapped = {"choices": config.to_json()["choices"][::-1], "fingerprint": space.fingerprint}
+        for text in (text_of(config), compact, json.dumps(swapped)):
+            assert read.point(text) == space.encode(config)
     data = space.at(17).to_json()
     for wrong in (True, 1.0, "1", 99, None):
         data["choices"][0][2] = wrong
         assert read.point(json.dumps(data)) is None
+        assert read.point(json.dumps(data, separators=(",", ":"))) is None
     twice = data | {"choices": [data["choices"][1]] * 4}
     assert read.point(json.dumps(twice)) is None
     assert read.point("[]") is None and read.point('{"fingerprint": 1}') is None
+    assert read.point('{"choices": []}') is None
     assert Reader(bare_space()).point(text_of(bare_space().default)) == ()
 
 
@@ -209,6 +214,18 @@ def test_a_config_that_another_measures_leaves_its_number_free(name):
     search.observe(1, result(2e-3))
     assert search.history.costs.tolist() == [1e-3, 2e-3]
     assert search.history.pending.tolist() == [list(space.encode(space.default))]
+
+
+def test_the_fastest_are_those_of_a_stable_sort():
+    rng = np.random.default_rng(0)
+    for length in (0, 1, 7, 60, 400):
+        costs = rng.integers(1, 40, size=length).astype(float)
+        costs[rng.random(length) < 0.3] = np.inf
+        history = History.of(np.arange(length)[:, None], costs)
+        works = np.flatnonzero(np.isfinite(costs))
+        for count in (1, 24, 48):
+            expected = works[np.argsort(costs[works], kind="stable")[:count]]
+            assert history.fastest(count).tolist() == expected.tolist()
 
 
 def test_wrong_numbers_are_refused():
