@@ -150,8 +150,8 @@ class Reader:
             found = map(dict.get, self._positions, map(_text, choices))
         else:
             return None
-        point = tuple(found)
-        return None if None in point else point
+        point = tuple(at for at in found if at is not None)
+        return point if len(point) == len(self._names) else None
 
     def _choices(self, text: str) -> list[Any] | None:
         """The choices of a config that is written otherwise than Whet writes it."""
