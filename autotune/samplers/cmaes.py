@@ -22,7 +22,7 @@ margin of 1 / (knobs * population), which takes as many as a CMA-ES with a floor
 
 
 class CMAESSampler(SpaceSampler):
-    """CMA-ES with margin over positions, in generations of the trials in the order of their costs.
+    """CMA-ES with margin over positions, in generations of trials in the order of telling.
 
     A trial is the valid config nearest to the draw, and the distribution learns from that config's
     position. The margin keeps each knob's neighbouring positions in reach.
@@ -60,7 +60,7 @@ class CMAESSampler(SpaceSampler):
         size = state.optimizer.population_size
         while len(history.costs) >= state.used + size:
             rows = slice(state.used, state.used + size)
-            state.learn(history.observed[rows][:, free], history.costs[rows])
+            state.learn(history.told_points(rows)[:, free], history.costs[rows])
         return state
 
 

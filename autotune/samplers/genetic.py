@@ -31,12 +31,11 @@ class GeneticSampler(SpaceSampler):
     def propose(self, history: History) -> Point:
         if (seed := self.seed_point(history)) is not None:
             return seed
-        works = np.flatnonzero(np.isfinite(history.costs))
-        if history.number < STARTERS or len(works) < 2:
+        order = history.fastest(POPULATION)
+        if history.number < STARTERS or len(order) < 2:
             return self.fresh(history)
-        order = works[np.argsort(history.costs[works], kind="stable")][:POPULATION]
         rng = self.rng(history.number, salt=2)
-        untried = history.untried(self._children(history.observed[order], rng))
+        untried = history.untried(self._children(history.told_points(order), rng))
         return point_of(untried[0]) if len(untried) else self.fresh(history)
 
     def _children(self, ranked: np.ndarray, rng: np.random.Generator) -> np.ndarray:

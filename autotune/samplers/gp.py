@@ -31,7 +31,7 @@ class GPSampler(PlannedSampler):
         rng = self.rng(history.number, salt=4)
         y = labels(history.costs).astype(np.float64)
         kept = subsample(y)
-        model = Gaussian.fit(self.space.coordinates(history.observed[kept]), y[kept])
+        model = Gaussian.fit(self.space.coordinates(history.told_points(kept)), y[kept])
         best = float(y.max())
 
         def judge(points: np.ndarray) -> np.ndarray:

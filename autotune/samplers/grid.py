@@ -21,6 +21,9 @@ class GridSampler(SequenceSampler):
     """
 
     def blocks(self) -> Iterator[np.ndarray]:
+        if not self.space.knobs:
+            yield np.zeros((1, 0), dtype=np.int64)
+            return
         configs = iter(self.space)
         while rows := [self.space.encode(c) for c in itertools.islice(configs, BLOCK)]:
             yield np.asarray(rows, dtype=np.int64).reshape(len(rows), len(self.space.knobs))

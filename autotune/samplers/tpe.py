@@ -63,9 +63,11 @@ class _Mirror:
         self._epoch = history.number // EPOCH
         self._last = start = history.before(self._epoch * EPOCH)
         chosen = subsample(-start.costs, SUBSAMPLE).tolist()
-        self._places = {number: place for place, number in enumerate(chosen)}
-        self.study.add_trials([self._trial(start, n, float(start.costs[n])) for n in chosen])
-        self._asked = len(start.costs)
+        points = start.told_points(np.asarray(chosen, dtype=np.int64))
+        costs = [float(start.costs[n]) for n in chosen]
+        self.study.add_trials(list(map(self._trial, points, costs)))
+        self._places: dict[int, int] = {}
+        self._place(start, start.pending_rows)
         self._add(history)
 
     def extend(self, history: History) -> bool:
@@ -83,17 +85,22 @@ class _Mirror:
         return tuple(int(trial.params[name]) for name in self._distributions)
 
     def _add(self, history: History) -> None:
-        for number in range(self._asked, history.number):
-            self._places[number] = len(self.study.get_trials(deepcopy=False))
-            self.study.add_trial(self._trial(history, number, None))
-        for number in range(len(self._last.costs), len(history.costs)):
-            self.study.tell(self._places[number], float(history.costs[number]))
-        self._asked, self._last = history.number, history
+        self._place(history, np.arange(self._last.rows, history.rows))
+        for told in range(self._last.told, history.told):
+            row = int(history.told_rows[told])
+            self.study.tell(self._places.pop(row), float(history.costs[told]))
+        self._last = history
 
-    def _trial(self, history: History, number: int, cost: float | None) -> optuna.trial.FrozenTrial:
+    def _place(self, history: History, rows: np.ndarray) -> None:
+        """Add the points of rows that have no cost yet."""
+        for row, point in zip(rows.tolist(), history.row_points(rows)):
+            self._places[row] = len(self.study.get_trials(deepcopy=False))
+            self.study.add_trial(self._trial(point, None))
+
+    def _trial(self, point: np.ndarray, cost: float | None) -> optuna.trial.FrozenTrial:
         return create_trial(
             state=TrialState.RUNNING if cost is None else TrialState.COMPLETE,
             value=cost,
-            params=dict(zip(self._distributions, map(int, history.points[number]))),
+            params=dict(zip(self._distributions, map(int, point))),
             distributions=dict(self._distributions),
         )

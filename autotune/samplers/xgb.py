@@ -9,15 +9,10 @@ import numpy as np
 
 from whet.autotune.samplers.contract.history import History
 from whet.autotune.samplers.contract.planned import Plan, PlannedSampler
-from whet.autotune.samplers.model.acquisition import (
-    batch,
-    diverse,
-    expected_improvement,
-    relative_gain,
-)
+from whet.autotune.samplers.model.acquisition import diverse, relative_gain
 from whet.autotune.samplers.model.candidates import Effort, evolve
 from whet.autotune.samplers.model.featurizer import Featurizer, Programs, featurizers
-from whet.autotune.samplers.model.gaussian import Gaussian, on_one_thread
+from whet.autotune.samplers.model.gaussian import on_one_thread
 from whet.autotune.samplers.model.posterior import Posterior
 
 WARMUP = 8
@@ -25,12 +20,24 @@ WARMUP = 8
 FIRST = 1024
 """Random configs that the first guesses choose their favourites from."""
 EFFORT = Effort(drawn=256, generations=3, kept=64, children=4)
+SHARED = 128
+"""The first trial that is planned with shared candidates. Before it each posterior looks for its
+own: what is known is little, and each trial counts."""
+LEAN = Effort(drawn=128, generations=3, kept=32, children=3)
+"""The effort of evolution for all posteriors together."""
+BATCHES = ((64, 4), (128, 8), (256, 16), (512, 32), (1 << 62, 64))
+"""Up to which trial how many proposals are planned at a time."""
 EXPLORE = (0.05, 0.3)
 """The share of a batch that is random: the least, and that of a model that foretells nothing."""
 SHORTLIST = 16
 """Candidates for each place of a batch, after evolution."""
-DRAWN = 8
-"""Points that are drawn for a random one, so that one can be chosen that can be built."""
+LISTED = 384
+"""Shared candidates after evolution at most."""
+SPARE = 4
+"""Points that each posterior chooses beyond its share: another may have chosen the same ones."""
+DRAWN, FEW = 8, 2
+"""Points that are drawn for a random one, so that one can be chosen that can be built: before and
+from trial :data:`SHARED` on."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +49,17 @@ class Looks:
         evolving: whether evolution judges by them, too, or by the knobs only.
         shortlist: points for each place of a batch that are looked at in the end; several configs
             make one program.
+        shared: the same, where the candidates are those of all posteriors.
     """
 
     first: int
     evolving: bool
     shortlist: int
+    shared: int
 
 
-AMPLE = Looks(FIRST, True, 64)
-SPARING = Looks(128, False, 8)
+AMPLE = Looks(FIRST, True, 64, 16)
+SPARING = Looks(128, False, 8, 2)
 """Where nearly each point has a structure of its own, whose features cost milliseconds."""
 TESTED = 64
 """Random points whose structures are counted."""
@@ -72,6 +81,8 @@ class XGBSampler(PlannedSampler):
     All learn from all trials. The first trials are favourites of each guess; random ones where
     there is none.
     """
+
+    batches = BATCHES
 
     @cached_property
     def _featurizers(self) -> list[Featurizer]:
@@ -97,7 +108,10 @@ class XGBSampler(PlannedSampler):
             Posterior(self.space, featurizer, history, self.seed)
             for featurizer in self._featurizers
         ]
-        plans = [self._promising(one, posteriors, history, rng, size) for one in posteriors]
+        if history.number < SHARED:
+            plans = [self._promising(one, posteriors, history, rng, size) for one in posteriors]
+        else:
+            plans = self._shared(posteriors, history, rng, size)
         low, high = EXPLORE
         share = high + (low - high) * max(one.rank_correlation for one in posteriors)
         random = self._random(history, rng, int(np.count_nonzero(rng.random(size) < share)))
@@ -115,22 +129,36 @@ class XGBSampler(PlannedSampler):
     ) -> Plan:
         """A batch by one of the posteriors, whose last one knows the knobs only."""
         evolving = posterior if self._looks.evolving else posteriors[-1]
-        guesses = self._featurizers[0]
         # Where a guess leads, what it says is followed; where nothing does, the unknown draws, too.
-        judge = evolving.mean if guesses.guesses else evolving.improvement
+        judge = evolving.mean if self._featurizers[0].guesses else evolving.improvement
         points, _ = evolve(self.space, history, judge, rng, EFFORT, self.seeds)
-        points = points[: self._looks.shortlist * size]
-        points = points[~np.isnan(guesses.of(points)[1])]
-        points = points[self._programs.new(history, points)[: SHORTLIST * size]]
-        scores = posterior.mean(points)
-
-        def improvement(process: Gaussian) -> np.ndarray:
-            deviation = posterior.deviation(process, points)
-            return expected_improvement(scores, deviation, posterior.best)
-
-        pending = posterior.fantasised(history.pending)
-        chosen, gain = batch(pending, self.space.coordinates(points), improvement, size)
+        points = self._shortlist(points[: self._looks.shortlist * size], history)
+        chosen, gain = posterior.chosen(points[: SHORTLIST * size], history.pending, size)
         return Plan(points[chosen], relative_gain(gain))
+
+    def _shared(
+        self,
+        posteriors: list[Posterior],
+        history: History,
+        rng: np.random.Generator,
+        size: int,
+    ) -> list[Plan]:
+        """A part of a batch by each posterior, from the candidates that all like on average."""
+        judges = posteriors if self._looks.evolving else posteriors[-1:]
+
+        def judge(points: np.ndarray) -> np.ndarray:
+            return np.mean([one.mean(points) for one in judges], axis=0)
+
+        points, _ = evolve(self.space, history, judge, rng, LEAN, self.seeds)
+        points = self._shortlist(points[: self._looks.shared * size], history)[:LISTED]
+        share = -(-size // len(posteriors)) + SPARE
+        chosen = [one.chosen(points, history.pending, share) for one in posteriors]
+        return [Plan(points[of], relative_gain(gain)) for of, gain in chosen]
+
+    def _shortlist(self, points: np.ndarray, history: History) -> np.ndarray:
+        """Those of points that can be built, and whose programs are not tried."""
+        points = points[~np.isnan(self._featurizers[0].of(points)[1])]
+        return points[self._programs.new(history, points)]
 
     def _first(self, history: History, rng: np.random.Generator, size: int) -> np.ndarray:
         """Favourites of each first guess in turn; random points where there is none."""
@@ -155,7 +183,8 @@ class XGBSampler(PlannedSampler):
 
     def _random(self, history: History, rng: np.random.Generator, count: int) -> np.ndarray:
         """Random untried points, of which it is not known that they cannot be built."""
-        drawn = history.untried(self.space.sample_points(rng, DRAWN * count))
+        each = DRAWN if history.number < SHARED else FEW
+        drawn = history.untried(self.space.sample_points(rng, each * count))
         fails = np.isnan(self._featurizers[0].of(drawn)[1])
         return drawn[np.argsort(fails, kind="stable")[:count]]
 

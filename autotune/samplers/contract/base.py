@@ -57,6 +57,7 @@ class SpaceSampler(BaseSampler):
       the sampler one by one, each at its moment.
     - *Unbreakable.* A failed trial is evidence (cost: infinity), not an accident.
     - *Patient.* Some trials before it may still be in flight; they are taken, but have no cost.
+      Costs come in any order, and so do trials of other searches, which have no number here.
     - *Light.* What it keeps grows by a constant for each trial.
 
     A subclass writes :meth:`propose`. It draws random numbers from :meth:`rng` only.
@@ -151,18 +152,24 @@ class SpaceSampler(BaseSampler):
     def history(self, study: Study, before: FrozenTrial | None = None) -> History:
         """The history of ``study`` before trial ``before``, chosen now; None: all of it."""
         if study is not self._study:
-            self._study, self._trials = study, Trials(len(self.space.knobs))
+            self._study, self._trials, self._in_flight = study, Trials(len(self.space.knobs)), []
         known, trials = self._trials, study.get_trials(deepcopy=False)
         number = len(trials) if before is None else before.number
         for trial in trials[known.proposed : number]:
-            known.ask(point_of_trial(trial, self.distributions))
-        for trial in trials[known.observed : number]:
-            if math.isnan(cost := cost_of(trial)):
-                break
-            known.tell(cost, point_of_trial(trial, self.distributions))
+            self._in_flight.append(known.ask(point_of_trial(trial, self.distributions)))
+        waiting = []
+        for early in self._in_flight:
+            cost = cost_of(trials[early]) if early < number else math.nan
+            if math.isnan(cost):
+                waiting.append(early)
+            else:
+                known.observe(early, cost, point_of_trial(trials[early], self.distributions))
+        self._in_flight = waiting
+        if number < known.proposed and (then := known.history_at(number)) is not None:
+            return then
         if before is not None:
-            known.begin(number)
-        return known.history(number, min(known.observed, number))
+            known.begin()
+        return known.history(number)
 
     # Optuna's side of it.
 

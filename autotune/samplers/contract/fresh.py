@@ -45,7 +45,7 @@ class Fresh:
         Raises:
             SpaceError: all are taken.
         """
-        space, most = self._space, max(SMALL, 2 * (history.number + count))
+        space, most = self._space, max(SMALL, 2 * (history.rows + count))
         if space.size_is_exact and space.size <= most:
             left = history.untried(self._counted)
             chosen = left[rng.permutation(len(left))[:count]]

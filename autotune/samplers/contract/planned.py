@@ -36,7 +36,12 @@ class PlannedSampler(SpaceSampler):
 
     A resumed search therefore makes the same plan again in the middle of a batch, wherever it was
     stopped. A subclass writes :meth:`plan`.
+
+    Attributes:
+        batches: up to which trial how many proposals are planned at a time.
     """
+
+    batches: tuple[tuple[int, int], ...] = BATCHES
 
     @cached_property
     def _plans(self) -> dict[Callable[[History, int], History], tuple[History, Plan]]:
@@ -50,7 +55,7 @@ class PlannedSampler(SpaceSampler):
     def propose(self, history: History) -> Point:
         if (seed := self.seed_point(history)) is not None:
             return seed
-        start, _ = batch_of(history.number)
+        start, _ = batch_of(history.number, self.batches)
         points = self._planned(history, History.before, history.number).points
         # Its own place in the plan first: the others belong to the trials around it.
         untried = history.untried(np.roll(points, start - history.number, axis=0))
@@ -71,7 +76,7 @@ class PlannedSampler(SpaceSampler):
             view: makes the history that the plan is for, as of the batch's first trial.
             number: of the trial.
         """
-        start, size = batch_of(number)
+        start, size = batch_of(number, self.batches)
         last, plan = self._plans.get(view, (None, None))
         if plan is None or last is None or last.number != start or not history.follows(last):
             last = view(history, start)
@@ -80,10 +85,10 @@ class PlannedSampler(SpaceSampler):
         return plan
 
 
-def batch_of(number: int) -> tuple[int, int]:
+def batch_of(number: int, batches: tuple[tuple[int, int], ...] = BATCHES) -> tuple[int, int]:
     """The first trial of the batch that trial ``number`` belongs to, and the batch's size."""
     begin = 0
-    for end, size in BATCHES:
+    for end, size in batches:
         if number < end:
             return number - (number - begin) % size, size
         begin = end

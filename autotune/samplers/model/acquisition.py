@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from whet.autotune.samplers.model.gaussian import Gaussian
+    from whet.autotune.samplers.model.gaussian import Deviations, Gaussian
 
 
 def expected_improvement(mean: np.ndarray, deviation: np.ndarray, best: float) -> np.ndarray:
@@ -53,6 +53,29 @@ def batch(
         chosen.append(int(np.argmax(values)))
         gain = max(gain, float(values[chosen[-1]]))
         process = process.fantasised(x[chosen[-1:]])
+    return chosen, gain
+
+
+def varied(
+    deviations: Deviations,
+    improvement: Callable[[np.ndarray], np.ndarray],
+    size: int,
+) -> tuple[list[int], float]:
+    """As :func:`batch`, where what is fantasised changes the deviations only.
+
+    Args:
+        deviations: of the candidates.
+        improvement: the expected improvement of each, of their deviations, both ``(n,)``.
+        size: how many are chosen at most.
+    """
+    chosen: list[int] = []
+    gain = 0.0
+    for _ in range(min(size, len(deviations.values))):
+        values = improvement(deviations.values)
+        values[chosen] = -1.0
+        chosen.append(int(np.argmax(values)))
+        gain = max(gain, float(values[chosen[-1]]))
+        deviations.add(chosen[-1])
     return chosen, gain
 
 

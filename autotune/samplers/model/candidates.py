@@ -52,8 +52,7 @@ def evolve(
         effort: how many are judged.
         also: more points to begin with, shape ``(n, knobs)``.
     """
-    works = np.flatnonzero(np.isfinite(history.costs))
-    elite = history.observed[works[np.argsort(history.costs[works], kind="stable")[:ELITE]]]
+    elite = history.told_points(history.fastest(ELITE))
     pool = Judged(judge)
     drawn = space.sample_points(rng, effort.drawn)
     pool.add(np.concatenate([elite, also, drawn, space.mutate_points(elite, rng)]))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whet.autotune.samplers.contract.history import keys_of
 from whet.autotune.samplers.model.cost_model import CostModel
+from whet.autotune.samplers.model.gaussian import subsample
 
 if TYPE_CHECKING:
     from whet.autotune.samplers.contract.base import Features
@@ -20,6 +22,8 @@ ESTIMATE = "estimate"
 """The loop features' column with log2 of the estimated seconds."""
 
 
+KNOWN, EPOCH = 1024, 256
+"""Trials whose programs are known: half the best, half the latest, chosen anew every so many."""
 LEADERS = 32
 """The best rows of a task, whose median says how far its estimates and scores lie apart."""
 
@@ -113,33 +117,60 @@ def featurizers(
 class Programs:
     """The programs that a search has tried: configs with equal loop features are one program.
 
+    Of a long search the latest and the best are known: a program that was tried long ago, and was
+    not good, is rarely proposed again.
+
     Args:
         features: the loop features; None: each config is a program of its own.
     """
 
     def __init__(self, features: Features | None) -> None:
         self._features = features
-        self._first: dict[bytes, int] = {}
-        self._last: History | None = None
+        self._tried: dict[bool, _Tried] = {}
 
     def new(self, history: History, points: np.ndarray) -> np.ndarray:
         """The rows of ``points`` whose programs are not tried, each program once."""
-        if self._last is None or not history.follows(self._last):
-            self._first, self._last = {}, history.before(0)
-        start, self._last = self._last.number, history
-        for number, key in enumerate(self._keys(history.points[start:]), start):
-            self._first.setdefault(key, number)
         rows: dict[bytes, int] = {}
-        for row, key in enumerate(self._keys(points)):
-            if self._first.get(key, history.number) >= history.number:
-                rows.setdefault(key, row)
+        if self._features is None:
+            taken = history.taken(points)
+            for row, key in enumerate(keys_of(points)):
+                if not taken[row]:
+                    rows.setdefault(key, row)
+        else:
+            tried = self._known(history)
+            for row, key in enumerate(self._keys(points)):
+                if key not in tried:
+                    rows.setdefault(key, row)
         return np.asarray(list(rows.values()), dtype=np.int64)
 
+    def _known(self, history: History) -> set[bytes]:
+        """The programs of a history; made from the last one's where this one follows it."""
+        number = history.number // EPOCH * EPOCH if history.number > KNOWN else 0
+        tried = self._tried.get(history.whole)
+        if tried is None or tried.number != number or not history.follows(tried.last):
+            base = history.settled(number) if history.whole else history.before(number)
+            best = subsample(-base.costs, KNOWN)
+            points = np.concatenate([base.told_points(best), base.pending])
+            tried = self._tried[history.whole] = _Tried(number, base, set(self._keys(points)))
+        since = slice(tried.last.rows, history.rows)
+        points = history.told_points(since) if history.whole else history.row_points(since)
+        tried.keys.update(self._keys(points))
+        tried.last = history
+        return tried.keys
+
     def _keys(self, points: np.ndarray) -> list[bytes]:
-        if self._features is None:
-            return keys_of(points)
+        assert self._features is not None
         rows = self._features.of_points(points)
         return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+
+
+@dataclass
+class _Tried:
+    """The programs tried up to a history; those of before trial ``number`` are a choice."""
+
+    number: int
+    last: History
+    keys: set[bytes]
 
 
 def _columns() -> tuple[int, int]:

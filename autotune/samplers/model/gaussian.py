@@ -107,6 +107,41 @@ class Gaussian:
         return replace(self, x=every, z=np.concatenate([self.z, z]), factor=factor)
 
 
+class Deviations:
+    """The deviations of candidates by a process, while some of them are fantasised one by one.
+
+    The same numbers as by :meth:`Gaussian.fantasised` and :meth:`Gaussian.predict`, but a candidate
+    more costs one row of the factor, not the factor.
+
+    Args:
+        process: fitted; with the trials in flight as predicted.
+        x: coordinates of the candidates, shape ``(m, c)``.
+        most: candidates that are fantasised at most.
+    """
+
+    def __init__(self, process: Gaussian, x: np.ndarray, most: int) -> None:
+        self._process, self._x, self._used = process, x, len(process.x)
+        shared = kernel(distances(process.x, x) / process.scale)
+        self._left = np.empty((self._used + most, len(x)))
+        self._left[: self._used] = solve(process.factor, shared)
+        self._variance = 1.0 - np.square(self._left[: self._used]).sum(axis=0)
+
+    @property
+    def values(self) -> np.ndarray:
+        """The deviations, shape ``(m,)``."""
+        return self._process.spread * np.sqrt(np.maximum(self._variance, 1e-9))
+
+    def add(self, chosen: int) -> None:
+        """Take a candidate as if it had turned out as predicted."""
+        process, left = self._process, self._left[: self._used]
+        shared = kernel(distances(self._x[chosen : chosen + 1], self._x)[0] / process.scale)
+        own = max(float(self._variance[chosen]), 0.0) + process.noise**2
+        row = (shared - left[:, chosen] @ left) / np.sqrt(own)
+        self._left[self._used] = row
+        self._used += 1
+        self._variance -= row * row
+
+
 def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Euclidean distances of rows, float64 of shape ``(n, m)``."""
     one, two = a.astype(np.float64), b.astype(np.float64)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whet.autotune.samplers.model.acquisition import expected_improvement
+from whet.autotune.samplers.model.acquisition import expected_improvement, varied
 from whet.autotune.samplers.model.cost_model import CostModel, labels
-from whet.autotune.samplers.model.gaussian import Gaussian, subsample
+from whet.autotune.samplers.model.gaussian import Deviations, Gaussian, subsample
 
 if TYPE_CHECKING:
     from whet.autotune.samplers.contract.history import History
@@ -49,9 +49,9 @@ class Posterior:
         self, space: ConfigSpace, featurizer: Featurizer, history: History, seed: int
     ) -> None:
         self._space, self._featurizer = space, featurizer
-        points, y = history.observed, labels(history.costs).astype(np.float64)
+        y = labels(history.costs).astype(np.float64)
         kept = subsample(y, LEARNT)
-        points, y = points[kept], y[kept]
+        points, y = history.told_points(kept), y[kept]
         features, guess = featurizer.of(points)
         self._slope, self._offset = fitted_line(guess, y)
         rest = y - self._line(guess)
@@ -73,16 +73,28 @@ class Posterior:
 
     def improvement(self, points: np.ndarray) -> np.ndarray:
         """The expected improvement of points on the best score, shape ``(n,)``."""
-        deviation = self.deviation(self._process, points)
+        deviation = self._calibration * self._process.predict(self._space.coordinates(points))[1]
         return expected_improvement(self.mean(points), deviation, self.best)
 
-    def fantasised(self, points: np.ndarray) -> Gaussian:
-        """The process fantasised: ``points`` as predicted; only its deviations count."""
-        return self._process.fantasised(self._space.coordinates(points))
+    def chosen(self, points: np.ndarray, pending: np.ndarray, size: int) -> tuple[list[int], float]:
+        """Points of the largest expected improvement, each as if those before it were as predicted.
 
-    def deviation(self, process: Gaussian, points: np.ndarray) -> np.ndarray:
-        """The standard deviations of points' scores by ``process``, shape ``(n,)``."""
-        return self._calibration * process.predict(self._space.coordinates(points))[1]
+        Args:
+            points: the candidates.
+            pending: trials in flight, which are taken to be as predicted.
+            size: how many are chosen at most.
+
+        Returns:
+            Their numbers, and the largest improvement of the best score.
+        """
+        scores = self.mean(points)
+        process = self._process.fantasised(self._space.coordinates(pending))
+        deviations = Deviations(process, self._space.coordinates(points), size)
+
+        def improvement(deviation: np.ndarray) -> np.ndarray:
+            return expected_improvement(scores, self._calibration * deviation, self.best)
+
+        return varied(deviations, improvement, size)
 
     def _line(self, guess: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(guess), self._offset, self._offset + self._slope * guess)

@@ -132,7 +132,7 @@ class TestContract:
         search = Search(space, sampler)
         assert search.ask() == space.default
         with pytest.raises(SpaceError, match="every config of the space is taken"):
-            sampler.fresh(sampler.history(search.study))
+            sampler.fresh(search.history)
 
     def test_a_space_of_a_million_million_configs(self, name):
         space = huge_space()

@@ -10,12 +10,13 @@ import pytest
 from autotune_synthetic import gemm_cost, gemm_space, small_space
 from samplers_check import SynthFeatures, huge_space, propose
 
-from whet.autotune.samplers import make_sampler
+from whet.autotune.samplers import make_sampler, xgb
 from whet.autotune.samplers.contract.history import History, Trials
 from whet.autotune.samplers.contract.planned import batch_of
 from whet.autotune.samplers.model.acquisition import diverse
 from whet.autotune.samplers.model.featurizer import Programs
-from whet.autotune.samplers.xgb import AMPLE, WARMUP
+from whet.autotune.samplers.model.gaussian import Deviations, Gaussian
+from whet.autotune.samplers.xgb import AMPLE, BATCHES, SHARED, WARMUP
 from whet.autotune.search.transfer import Prior
 
 
@@ -135,8 +136,8 @@ def test_the_expected_gain_is_a_function_of_the_history(name):
     for number, point in enumerate(points):
         trials.ask(point)
         if number >= 3:
-            trials.tell(costs[number - 3])
-        history = trials.history(trials.proposed, trials.observed)
+            trials.observe(number - 3, costs[number - 3])
+        history = trials.history()
         used.propose(history)
         gains.append(used.expected_gain(history))
     for told in (20, 30, 37):
@@ -148,6 +149,42 @@ def test_batches_grow_and_never_overlap():
     met = [batch_of(number) for number in range(400)]
     assert met[0] == (0, 4) and met[63] == (60, 4) and met[64] == (64, 8) and met[300] == (288, 16)
     assert all(start <= number < start + size for number, (start, size) in enumerate(met))
+    met = [batch_of(number, BATCHES) for number in range(700)]
+    assert met[127] == (120, 8) and met[256] == (256, 32) and met[699] == (640, 64)
+    assert all(start <= number < start + size for number, (start, size) in enumerate(met))
+
+
+def test_deviations_are_those_of_the_fantasised_process():
+    rng = np.random.default_rng(0)
+    x, y, more = rng.random((40, 5)), rng.random(40), rng.random((30, 5))
+    process = Gaussian.fit(x, y)
+    quick = Deviations(process, more, 6)
+    assert np.allclose(quick.values, process.predict(more)[1], rtol=1e-9)
+    for chosen in (3, 11, 3, 29, 0, 7):
+        process = process.fantasised(more[chosen : chosen + 1])
+        quick.add(chosen)
+        assert np.allclose(quick.values, process.predict(more)[1], rtol=1e-6)
+
+
+def test_long_batches_share_their_candidates(monkeypatch):
+    space = gemm_space()
+    points = np.unique(space.sample_points(np.random.default_rng(0), 300), axis=0)[:256]
+    costs = [gemm_cost(space.decode(p)) for p in points]
+    counted = []
+
+    def evolve(*given, of=xgb.evolve):
+        counted.append(given[1].number)
+        return of(*given)
+
+    monkeypatch.setattr(xgb, "evolve", evolve)
+    features = SynthFeatures(space, gemm_cost)
+    for count, evolutions in ((SHARED - 8, 2), (SHARED, 1), (256, 1)):
+        counted.clear()
+        sampler = make_sampler("xgb", space, 0, features)
+        planned = sampler.plan(History.of(points[:count], costs[:count]), 32)
+        assert len(counted) == evolutions
+        assert len(np.unique(planned.points, axis=0)) == len(planned.points) == 32
+        assert 0 <= planned.gain < 1
 
 
 def test_a_plan_is_made_once_for_its_batch():
@@ -183,7 +220,7 @@ def test_a_history_is_a_view():
     tracemalloc.start()
     for number, point in enumerate(points):
         trials.ask(point)
-        trials.tell(1e-3)
+        trials.observe(number, 1e-3)
         if number == 10_000:
             middle = trials.history(10_000, 10_000)
             before = tracemalloc.get_traced_memory()[0]
