@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
@@ -88,7 +89,8 @@ def tune(arguments: TuneArguments) -> TuneResult | TuneResults:
             arguments.workers,
             partial(describe_remote_gpu, stack=stack),
         )
-        log = stack.enter_context(opened(arguments.log, write=True))
+        say = partial(print, file=sys.stderr, flush=True) if arguments.progress else None
+        log = stack.enter_context(opened(arguments.log, write=True, waiting=say))
         session = Session(arguments, log, place)
         if session.complete:
             outcomes = session.results_from_log()
