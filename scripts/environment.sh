@@ -1,12 +1,13 @@
 # Sourced by the other scripts: makes a virtual environment with this checkout installed in it.
 
-# interpreter: prints the first Python that is new enough.
+# interpreter: prints the first Python that is new enough; of a virtual environment, which may be the
+# one that is made anew, the Python that it was made with.
 interpreter() {
   local python
   for python in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
     if command -v "$python" >/dev/null \
       && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-      command -v "$python"
+      "$python" -c 'import os, sys; print(os.path.realpath(sys._base_executable))'
       return
     fi
   done

@@ -1,4 +1,4 @@
-"""Random tests: one seed a run, how many draws, and the faults that are known.
+"""Random tests: one seed a run, how many draws, and the faults that are known; a database server.
 
 A run without ``--seed`` draws a new one, says so in its first line, and gives a test that fails the
 command that replays it. Tests take their seeds from the fixture ``seeds``; hypothesis starts from
@@ -7,10 +7,11 @@ the same seed. With xdist, the workers take the seed of the process that started
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 SEED = pytest.StashKey[int]()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL server: the one of WHET_TEST_POSTGRES, or one of this run's own."""
+    given = os.environ.get("WHET_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    from postgres_server import PostgresServer, programs
+
+    if programs() is None or find_spec("psycopg") is None:
+        pytest.skip(
+            "PostgreSQL and psycopg are not both installed; WHET_TEST_POSTGRES=URL names one"
+        )
+    with PostgresServer() as server:
+        yield server.url
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -119,9 +119,10 @@ def node_class(*fields: str) -> Callable[[type[T]], type[T]]:
     def complete(node: Any) -> None:
         for name in fields:
             held = getattr(node, name)
-            if not isinstance(held, PrimExpr) and not are_expressions(held):
-                node.infer()
-                return
+            for x in held if type(held) is tuple else (held,):
+                if not isinstance(x, PrimExpr):
+                    node.infer()
+                    return
 
     def decorate(kind: type[T]) -> type[T]:
         if fields:

@@ -272,7 +272,8 @@ def get_template(name: str) -> Template:
         f"template {name!r}",
         "there is none of this name",
         f"{nearest(name, known)}templates: {', '.join(known)}\n"
-        "one of your own is known once the module that defines it is imported",
+        "one of your own is known once the module that defines it is imported: on the command line "
+        "by --module kernels.py, or in a task: kernels.py:task",
     )
 
 

@@ -1,11 +1,8 @@
 """The log backends that the contract is tested on."""
 
-import os
 import uuid
 
 import pytest
-
-POSTGRES = os.environ.get("WHET_TEST_POSTGRES", "")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -14,11 +11,9 @@ def location(request, tmp_path):
     if request.param == "sqlite":
         yield str(tmp_path / "log of 100%.db")
         return
-    if not POSTGRES:
-        pytest.skip("no PostgreSQL: set WHET_TEST_POSTGRES=postgresql://user:password@host/name")
     import sqlalchemy as sa
 
-    url = sa.make_url(POSTGRES).set(drivername="postgresql+psycopg")
+    url = sa.make_url(request.getfixturevalue("postgres")).set(drivername="postgresql+psycopg")
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
     schema = f"whet_test_{uuid.uuid4().hex[:12]}"
     with engine.connect() as connection:

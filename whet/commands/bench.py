@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whet.commands.words import value
+from whet.commands.words import load_module, value
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class _Negative(click.Command):
 @click.command("bench", cls=_Negative)
 @click.argument("op")
 @click.argument("args", nargs=-1, metavar="[VALUE]...")
+@click.option("--module", metavar="FILE", help="Imported first: the module of a template of yours.")
 @click.option("--trials", type=int, help="Tune first, until the log has so many trials.")
 @click.option("--log", show_default=DEFAULT_LOG, help="Where tuned configs come from.")
 @click.option("--threads", type=click.IntRange(1), help="For each; default: the target's.")
@@ -45,6 +46,7 @@ class _Negative(click.Command):
 def command(
     op: str,
     args: tuple[str, ...],
+    module: str | None,
     trials: int | None,
     log: str | None,
     threads: int | None,
@@ -75,6 +77,8 @@ def command(
 
     if plot is not None:
         check_file(plot)
+    if module is not None:
+        load_module(module)
     values = tuple(value(word.strip()) for word in args)
     check_arguments(op, values)
     task = create_task(op, values, chosen.target)
@@ -97,7 +101,15 @@ def _on_cores(target: str, threads: int | None) -> _Choice:
     """Cores of the CPU; sets the threads of libraries, which they read when they are loaded."""
     from whet.bench.turns import library_threads
     from whet.compiler.target import Target
+    from whet.compiler.target.machine.host import affinity
 
+    allowed = len(affinity())
+    if threads is not None and threads > allowed:
+        raise ArgumentError(
+            f"whet bench --threads {threads}",
+            f"this process may run on {allowed} cores, and the limits of more would be made up",
+            f"--threads {allowed} takes all of them",
+        )
     chosen = Target(f"{target} -num_threads={threads}" if threads else target).canonical()
     library_threads(chosen.num_threads)
     from whet.bench.cpu.place import cores

@@ -24,7 +24,7 @@ even: where there are any, one more loop is split, so that its main part reads w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from whet.compiler.arith import Affine, Analyzer
@@ -87,10 +87,11 @@ def _nests(body: Stmt, options: PassConfig, hints: set[Var]) -> Stmt:
     if not isinstance(body, For):
         return body
     guarded = False
-    for n in _inside(body):
+    inside = _inside(body)
+    for n in inside:
         guarded |= isinstance(n, IfThenElse) and n.likely
         _note_hint(n, hints)
-    clamped = bool(_clamps(body))
+    clamped = bool(_clamps(inside))
     if not guarded and not hints and not clamped:
         return body
     partition = _Partition(options, hints)
@@ -101,12 +102,12 @@ def _nests(body: Stmt, options: PassConfig, hints: set[Var]) -> Stmt:
     return out
 
 
-def _clamps(body: Stmt) -> list[PrimExpr]:
+def _clamps(inside: Sequence[Stmt]) -> list[PrimExpr]:
     """Of each index that vectorised loops clamp by a number: when its clamp does nothing."""
-    lanes = {n.var for n in _inside(body) if isinstance(n, For) and n.kind == VECTORIZED}
+    lanes = {n.var for n in inside if isinstance(n, For) and n.kind == VECTORIZED}
     if not lanes:
         return []
-    values = [n.value for n in _inside(body) if isinstance(n, BufferStore)]
+    values = [n.value for n in inside if isinstance(n, BufferStore)]
     indices = [i for x in values for load in nodes_of(x, BufferLoad) for i in load.indices]
     found = []
     for n in dict.fromkeys(n for i in indices for n in nodes_of(i, Min, Max)):
@@ -187,25 +188,28 @@ class _Partition:
         return self.constant_loops or not isinstance(n.extent, IntImm)
 
     def _split(self, loop: For) -> tuple[Stmt, bool]:
-        loops = [n for n in _inside(loop.body) if isinstance(n, For)]
+        inside = _inside(loop.body)
+        loops = [n for n in inside if isinstance(n, For)]
         inner = {n.var: n.kind for n in loops}
         for n in loops:
             self.analyzer.bind_loop(n.var, n.min, n.extent)
-        self.waiting = self.threads if any(map(_is_shared, _inside(loop.body))) else set()
+        self.waiting = self.threads if any(map(_is_shared, inside)) else set()
         try:
-            return self._split_with(loop, inner)
+            return self._split_with(loop, inner, inside)
         finally:
             for var in inner:
                 self.analyzer.ranges.pop(var, None)
 
-    def _split_with(self, loop: For, inner: dict[Var, str]) -> tuple[Stmt, bool]:
+    def _split_with(
+        self, loop: For, inner: dict[Var, str], inside: Sequence[Stmt]
+    ) -> tuple[Stmt, bool]:
         begin = self.analyzer.affine(loop.min)
-        clamps = _clamps(loop.body) if self.masks else []
+        clamps = _clamps(inside) if self.masks else []
         # the clamp goes when the main part is simplified, which takes numbers for its ends
         edges = [x for c in clamps if (x := self._edge(c, loop.var, inner)) and x[0].is_const]
         if self.clamps and not edges:
             return loop, False
-        for guard in _inside(loop.body):
+        for guard in inside:
             if isinstance(guard, IfThenElse) and guard.likely:
                 found = [self._edge(c, loop.var, inner) for c in conjuncts(guard.condition)]
                 edges += [x for x in found if x]
@@ -216,7 +220,7 @@ class _Partition:
                 return changed(loop, kind=UNROLLED), True
             return loop, False
         # [lo, main_lo) and [main_hi, hi) are guarded, between them nothing is; beyond is no effect
-        ends = [begin + self.analyzer.affine(loop.extent), *self._live_end(loop, inner)]
+        ends = [begin + self.analyzer.affine(loop.extent), *self._live_end(loop, inner, inside)]
         lo, hi = begin.to_expr(), self._extreme(ends, ops.minimum)
         main_lo = self._extreme([begin, *first], ops.maximum)
         main_lo = ops.minimum(main_lo, hi) if first else main_lo
@@ -278,9 +282,9 @@ class _Partition:
         # -|coef| * var + worst <= 0  <=>  var >= ceil(worst / |coef|)
         return self.analyzer.floordiv(worst.shifted(-coef - 1), -coef), False
 
-    def _live_end(self, loop: For, inner: dict[Var, str]) -> list[Affine]:
+    def _live_end(self, loop: For, inner: dict[Var, str], inside: Sequence[Stmt]) -> list[Affine]:
         """The one step from which on nothing has an effect; none if that is not known."""
-        allocated = {id(n.buffer) for n in _inside(loop.body) if isinstance(n, Allocate)}
+        allocated = {id(n.buffer) for n in inside if isinstance(n, Allocate)}
         ends: list[Affine] = []
 
         def effect(n: Stmt, end: Affine | None) -> bool:
@@ -322,13 +326,15 @@ def _is_shared(n: Stmt) -> bool:
     return kept or _is_of_block(n)
 
 
-def _inside(body: Stmt) -> Iterator[Stmt]:
+def _inside(body: Stmt) -> list[Stmt]:
     """A statement and all statements in it, outer ones first."""
+    out: list[Stmt] = []
     stack = [body]
     while stack:
         n = stack.pop()
-        yield n
+        out.append(n)
         stack += reversed(statements_of(n))
+    return out
 
 
 def _unguarded(body: Stmt, holds: Callable[[PrimExpr], bool]) -> Stmt:

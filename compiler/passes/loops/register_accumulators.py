@@ -24,12 +24,11 @@ from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import BufferLoad, IntImm, PrimExpr, Ramp, is_int
+from whet.compiler.tir.expr import BufferLoad, IntImm, PrimExpr, Ramp, Var, is_int
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import SERIAL, UNROLLED, Allocate, BufferStore, For, Stmt, seq
-from whet.compiler.tir.visit.renew import renewed
-from whet.compiler.tir.visit.rewrite import Rewriter, changed, keep, nodes_of, variables
+from whet.compiler.tir.visit.rewrite import Rewriter, changed, keep, nodes_of, substitute, variables
 
 # More accumulators than this many bytes are no registers on any processor.
 MAX_BYTES = 32 * 64
@@ -115,9 +114,11 @@ def _with_accumulators(
     place = place * lanes
     at = Ramp(place, 1, lanes, index.dtype) if lanes > 1 else place
 
-    def nest(body: Stmt, loops: list[For]) -> Stmt:
+    def nest(body: Stmt, loops: list[For], fresh: bool = False) -> Stmt:
+        own = {n.var: Var(n.var.name, n.var.dtype) for n in loops} if fresh else {}
+        body = substitute(body, own)
         for n in reversed(loops):
-            body = changed(n, body=body)
+            body = changed(n, var=own.get(n.var, n.var), body=body)
         return body
 
     def load(n: BufferLoad) -> BufferLoad:
@@ -127,8 +128,8 @@ def _with_accumulators(
 
     rewrite = Rewriter({BufferLoad: load})
     kind = store.value.dtype
-    begin = renewed(nest(BufferStore(acc, BufferLoad(buffer, (index,), kind), (at,)), tile))
+    begin = nest(BufferStore(acc, BufferLoad(buffer, (index,), kind), (at,)), tile, fresh=True)
     step = nest(BufferStore(acc, rewrite(store.value), (at,)), unrolled)
-    end = renewed(nest(BufferStore(buffer, BufferLoad(acc, (at,), kind), (index,)), tile))
+    end = nest(BufferStore(buffer, BufferLoad(acc, (at,), kind), (index,)), tile, fresh=True)
     inner = changed(loop, body=step)
     return Allocate(acc, seq(begin, inner, end))

@@ -121,7 +121,9 @@ class _Statements(Simplifier):
         if _hoistable(n, body):
             assert isinstance(body, IfThenElse)
             return moved_out(replace(n, min=begin, extent=extent), body)
-        return changed(n, min=begin, extent=extent, body=body)
+        if begin is n.min and extent is n.extent and body is n.body:
+            return n
+        return For(n.var, begin, extent, n.kind, body, n.annotations, n.thread)
 
     def _dissolves(self, n: For) -> bool:
         """True for a loop of one step that goes: one over GPU threads stands for a kernel."""

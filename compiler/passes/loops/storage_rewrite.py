@@ -20,11 +20,13 @@ from whet.compiler.passes.contract.uses import handed_on
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import BufferLoad, IntImm, Var
+from whet.compiler.tir.expr import BufferLoad, BufferView, Call, IntImm, Var
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.stmt import Allocate, BufferStore, SeqStmt, Stmt
+from whet.compiler.tir.stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, SeqStmt, Stmt
 from whet.compiler.tir.visit.buffers import replace_buffers
-from whet.compiler.tir.visit.rewrite import Rewriter, keep, post_order_visit
+from whet.compiler.tir.visit.rewrite import Rewriter, keep, nodes_of
+
+_USES = (Var, BufferLoad, BufferStore, BufferView, DeclBuffer, AttrStmt, Call)
 
 #: what a buffer must exceed for its memory to be worth sharing: less is on the stack
 LARGE_BYTES = 64 * 1024
@@ -64,16 +66,14 @@ def _lifetimes(steps: tuple[Stmt, ...]) -> tuple[dict[Buffer, tuple[int, int]], 
     lives: dict[Buffer, tuple[int, int]] = {}
     taken: set[Var] = set()
     for k, step in enumerate(steps):
-
-        def visit(n: object, k: int = k) -> None:
-            if isinstance(n, (BufferLoad, BufferStore)):
+        for n in nodes_of(step, *_USES):
+            if isinstance(n, Var):
+                if n.dtype == "handle":
+                    taken.add(n)
+            elif isinstance(n, (BufferLoad, BufferStore)):
                 lives[n.buffer] = (lives.get(n.buffer, (k, k))[0], k)
-            elif isinstance(n, Var) and n.dtype == "handle":
-                taken.add(n)
             elif (held := handed_on(n)) is not None:
                 taken.add(held.data)
-
-        post_order_visit(step, visit)
     return lives, taken
 
 

@@ -39,12 +39,29 @@ def test_wrong_usage_is_explained(capsys, tmp_path):
         (["bench", "matmul", "8", "8", "8", "--log", f"{tmp_path}/x.svg"], 1, "no such file"),
         (["bench", "matmul", "8", "8", "8", "--log", ""], 1, "that is no name of a file"),
         (["bench", "matmul", "8", "8", "8", "--threads", "0"], 2, "--threads"),
+        (["bench", "matmul", "8", "8", "8", "--threads", "4096"], 1, "this process may run on"),
+        (["bench", "own/scaled", "8"], 1, "by --module kernels.py"),
+        (["bench", "own/scaled", "8", "--module", "none.py"], 2, "there is no file none.py"),
         (["bench", "matmul", "8", "8", "8", "--plot", "a.gif"], 1, "name it .svg or .png"),
         (["bench", "matmul", "8", "8", "8", "--target", "llm"], 1, "llvm"),
     ):
         assert main(words) == code, words
         text = capsys.readouterr().err
         assert said in text and "Traceback" not in text, text
+
+
+def test_a_template_of_ones_own_is_known_by_its_module(capsys, tmp_path):
+    kernels = tmp_path / "kernels.py"
+    kernels.write_text(
+        "import whet\nfrom whet import te\n"
+        "@whet.template('own/doubled')\n"
+        "def doubled(n: int):\n"
+        "    A = te.placeholder((n,), name='A')\n"
+        "    B = te.compute((n,), lambda i: A[i] * 2, name='B')\n"
+        "    return te.create_schedule(B.op), [A, B]\n"
+    )
+    assert main(["bench", "own/doubled", "8", "9", "--module", str(kernels)]) == 1
+    assert "it takes own/doubled(n)" in capsys.readouterr().err
 
 
 def test_nothing_is_built_of_what_cannot_be_compared(monkeypatch, capsys, tmp_path):

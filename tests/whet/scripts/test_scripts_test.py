@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ def program(path: Path, code: int, text: str = "") -> None:
 
 COMMANDS = ("bash", "cat", "dirname", "env", "grep", "mktemp", "rm", "sh", "sleep", "tail", "uname")
 CROSS = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
+SERVER = ("pg_ctl",)
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def checkout(tmp_path):
 
     Its programs are in ``bin``: nothing is installed on the machine.
     """
-    for name in (*CROSS, "apt-get"):
+    for name in (*CROSS, *SERVER, "apt-get"):
         program(tmp_path / "bin" / name, 0)
     program(tmp_path / "bin" / "id", 0, "echo 0")
     for name in COMMANDS:
@@ -43,6 +45,7 @@ def checkout(tmp_path):
 def said(checkout, code=1, asked=(), **environment):
     known = {k: v for k, v in os.environ.items() if k not in ("CI", "WHET_CPU")}
     known["PATH"] = str(checkout / "bin")
+    known["POSTGRESQL_HOME"] = str(checkout / "postgresql")
     done = subprocess.run(
         [str(checkout / "scripts" / "test"), *asked], env={**known, **environment},
         capture_output=True, text=True,
@@ -53,9 +56,9 @@ def said(checkout, code=1, asked=(), **environment):
 
 def test_without_pycuda_tests_are_skipped_here_and_refused_in_ci(checkout):
     here = said(checkout)
-    assert "pycuda could not be built: its tests are skipped" in here and "== pytest" in here
+    assert "no pycuda: it could not be built: its tests are skipped" in here and "== pytest" in here
     there = said(checkout, CI="true")
-    assert "FAILED: pycuda could not be built" in there and "== pytest" not in there
+    assert "FAILED: no pycuda: it could not be built" in there and "== pytest" not in there
 
 
 PYTHON = """
@@ -129,33 +132,64 @@ APT = """
 echo "$@" >>apt
 case "$*" in *install*)
   [ -n "$OFFLINE" ] && echo "no network" && exit 1
-  for name in aarch64-linux-gnu-gcc qemu-aarch64; do cp apt-get "$BIN/$name"; done ;;
+  for name in aarch64-linux-gnu-gcc qemu-aarch64 pg_ctl; do cp apt-get "$BIN/$name"; done ;;
 esac
 """
 
 
-@pytest.mark.parametrize("has", [(), CROSS[:1]])
-def test_the_compiler_for_aarch64_is_installed(checkout, has):
-    for name in set(CROSS) - set(has):
+PACKAGES = "qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+
+
+@pytest.mark.parametrize(
+    ("has", "packages"),
+    [((), f"{PACKAGES} postgresql"), (CROSS[:1] + SERVER, PACKAGES), (CROSS, "postgresql")],
+)
+def test_what_debian_has_is_installed(checkout, has, packages):
+    for name in {*CROSS, *SERVER} - set(has):
         (checkout / "bin" / name).unlink()
     (checkout / "bin" / "cp").symlink_to(shutil.which("cp"))
     program(checkout / "apt-get", 0)
     program(checkout / "bin" / "apt-get", 0, APT)
     text = processor_of(checkout, BIN=str(checkout / "bin"))[1]
-    assert "installing Debian's qemu-user gcc-aarch64-linux-gnu" in text
+    assert f"installing Debian's {packages}:" in text
     assert "tests are skipped" not in text
     update, install = (checkout / "apt").read_text().splitlines()
-    assert update.endswith("update") and "install --yes" in install
+    assert update.endswith("update") and install.endswith(packages) and "install --yes" in install
 
 
-def test_without_it_tests_are_skipped_here_and_refused_in_ci(checkout):
-    for name in CROSS:
+def test_a_server_out_of_the_path_serves(checkout):
+    (checkout / "bin" / "pg_ctl").unlink()
+    program(checkout / "postgresql" / "15" / "bin" / "pg_ctl", 0)
+    assert "PostgreSQL" not in processor_of(checkout)[1]
+
+
+@pytest.mark.parametrize(
+    ("programs", "words"),
+    [
+        (CROSS, "no compiler and no qemu for aarch64"),
+        (SERVER, "no PostgreSQL server (Debian: apt install postgresql)"),
+    ],
+)
+def test_without_it_tests_are_skipped_here_and_refused_in_ci(checkout, programs, words):
+    for name in programs:
         (checkout / "bin" / name).unlink()
     program(checkout / "bin" / "apt-get", 0, APT)
     level, text = processor_of(checkout, OFFLINE="1")
-    assert level is not None and "for aarch64: its tests are skipped" in text
+    assert level is not None and f"{words}: its tests are skipped" in text
     level, text = processor_of(checkout, OFFLINE="1", CI="true", code=1)
     assert level is None and "no network" in text
-    assert "FAILED: no compiler and no qemu for aarch64" in text
+    assert f"FAILED: {words}" in text
     (checkout / "bin" / "apt-get").unlink()
     assert processor_of(checkout)[0] is not None
+
+
+def test_an_active_environment_is_not_what_a_new_one_is_made_with(tmp_path):
+    """It may be the one that is made anew: it is deleted first."""
+    made = subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")])
+    assert made.returncode == 0
+    line = f"source {SCRIPT.parent}/environment.sh; interpreter"
+    path = f"{tmp_path / 'env' / 'bin'}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert Path(done.stdout.strip()).exists() and str(tmp_path) not in done.stdout
