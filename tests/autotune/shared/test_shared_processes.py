@@ -142,9 +142,9 @@ def test_searches_of_many_tasks_share_their_total(search, location):
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_search_that_is_interrupted_gives_up_its_claims(search, location, how):
-    first, second = search(70, seconds=0.05), search(70, seconds=0.05)
-    first.wait_until_busy(8)
-    second.wait_until_busy(8)
+    first, second = search(40, seconds=0.4), search(40, seconds=0.4)
+    first.wait_until_busy(5)
+    second.wait_until_busy(1)
     os.kill(first.process.pid, how)
     assert first.process.wait(timeout=120) in (128 + signal.SIGTERM, 1, 130, -signal.SIGINT)
     assert "interrupted" in first.err.read_text()
@@ -152,5 +152,5 @@ def test_a_search_that_is_interrupted_gives_up_its_claims(search, location, how)
     assert "interrupted" in states
     second.wait()
     trials, states, claims = recorded(location)
-    assert len(trials) == len(set(trials)) == 70 and claims == 0
+    assert len(trials) == len(set(trials)) == 40 and claims == 0
     assert sorted(states) == ["finished", "interrupted"]
