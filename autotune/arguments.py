@@ -122,6 +122,9 @@ class TuneArguments:
             and space; of many tasks, all together. A finished search returns at once; a larger
             number goes on.
         log: a file, a database's URL or an open log; a trial is in it before the next is proposed.
+            Several calls at once, on one machine or many, share it: no config is measured twice,
+            ``trials`` is the total of all of them, each learns from the others' results, and all
+            return the same best.
         sampler: a name of :data:`whet.autotune.SAMPLERS`, or an Optuna sampler.
         workers: None or a number of builders on this machine, ``"ray"``, ``"ray://host:port"``, or
             a pool.
@@ -136,7 +139,8 @@ class TuneArguments:
         seed: same seed and same costs: same proposals, whoever finishes first, and also when the
             search was stopped in between, after whatever trial, or had fewer ``trials`` at first
             (an Optuna sampler that you made excepted). Workers count in three sizes: pools with
-            up to 4, up to 8 and more candidates in flight make three different searches.
+            up to 4, up to 8 and more candidates in flight make three different searches. Of
+            searches that share a log while they run, who came later has another seed.
         progress: show a progress line on standard error.
         options: budgets, repeats and checks of a measurement.
         timeout: seconds after which this call proposes no more, measures the finalists and

@@ -60,7 +60,7 @@ class Progress:
         self.stream = sys.stderr if stream is None else stream
         self.outcomes: Counter[str] = Counter()
         self.done = 0
-        self._unchecked = 0
+        self._unchecked = self._others = 0
         self.stage = ""
         self._goals = {name: _Goal(name, peak)}
         self._goal = self._goals[name]
@@ -149,10 +149,16 @@ class Progress:
             are = "is" if len(trials) == 1 else "are"
             self.say(f"{self._goal.name}: {known} {are} in the log already")
 
-    def trial(self, trial: Trial) -> None:
-        """Count a new trial."""
+    def trial(self, trial: Trial, own: bool = True) -> None:
+        """Count a new trial.
+
+        Args:
+            trial: with its result.
+            own: False: another search on the same log measured it.
+        """
         self.stage = ""
         self._count(trial)
+        self._others += not own
         self._measured += 1
         self._first = self._first or time.monotonic()
         self.tick()
@@ -184,6 +190,8 @@ class Progress:
         elif left := self._left():
             parts.append(f"{left} left")
         parts += [f"{n} {status}" for status, n in self.outcomes.most_common()]
+        if self._others:
+            parts.append(f"{self._others} by other searches")
         if self._unchecked:
             parts.append(f"{self._unchecked} with unchecked numbers")
         return "  ".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+import zlib
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,17 @@ from whet.autotune.results.trial import Trial
 from whet.autotune.samplers import make_sampler
 from whet.autotune.search import outcome
 from whet.autotune.search.early_stop import TIMEOUT
-from whet.autotune.search.finalists import SECONDS, finalists, measure_again, numbered
+from whet.autotune.search.finalists import SECONDS
 from whet.autotune.search.goal import Goal
+from whet.autotune.search.last_measurement import RESERVE, measure_finalists
 from whet.autotune.search.learning import Learning
-from whet.autotune.search.loop import Loop, News, nothing_works
+from whet.autotune.search.loop import Loop, News
 from whet.autotune.search.phase_times import PhaseTimes
+from whet.autotune.search.sharing import NAMED, Sharing, name_of
 from whet.autotune.stopping import ending_on_sigterm
 from whet.autotune.tasks.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
-from whet.db.values.decision import FINALISTS_RUN, judge
+from whet.db.values.records import TrialEntry
 from whet.measure.pool.protocol import hear_notes
 from whet.measure.values import MeasureOptions
 from whet.search_spaces.values.counted import counted
@@ -32,17 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from whet.autotune.arguments import TuneArguments
-    from whet.db import TuningLog
+    from whet.db import LogSession, TuningLog
     from whet.measure import Pool
     from whet.measure.device.selection import Selection
 
-RESERVE = 0.1
-"""The share of a timeout that is left for the last measurement, and :data:`SECONDS` at most."""
-FINALS = 30.0
-"""Seconds for the last measurements of many tasks together."""
-SHARE, LEAST = 0.15, 2.0
-"""The share of the search's time for the last measurement, within :data:`LEAST` and
-:data:`SECONDS`: it shall not be most of a short search."""
+HURRY = 3.0
+"""Seconds for which a search that was interrupted waits for its log."""
 
 
 class Session:
@@ -54,6 +52,9 @@ class Session:
         place: where it is measured.
 
     Attributes:
+        shared: its part in the log, while it measures.
+        learning: what its samplers learn from besides their own trials.
+        began: ``time.monotonic()`` at its beginning.
         busy_s: seconds in which at least one candidate was being built or measured.
         failures: why a task could not even be begun, by its ``id``.
     """
@@ -65,7 +66,7 @@ class Session:
         self.transfer, self.callbacks = arguments.transfer, arguments.callbacks
         self.options = arguments.options or MeasureOptions()
         self.spent = PhaseTimes()
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         self.busy_s = 0.0
         self.failures: dict[int, Exception] = {}
         self.goals: list[Goal] = []
@@ -89,7 +90,10 @@ class Session:
         self.total, self.exhausting = min(trials, room), room < trials
         name = self.goals[0].name if not self.many else f"{len(self.tasks)} tasks"
         self.bar = Progress(name, self.total, 0.0, arguments.progress, timeout=self.limits.timeout)
-        self._learning = Learning(self.goals, log, self.device, self.bar.say, self.spent)
+        self.learning = Learning(self.goals, log, self.device, self.bar.say, self.spent)
+        self.shared: Sharing | None = None
+        self._logged: LogSession | None = None
+        self._pool: Pool | None = None
 
     # --- without measuring ------------------------------------------------------------------------
 
@@ -118,10 +122,14 @@ class Session:
 
     def run(self, workers: Any) -> list[TuneResult]:
         """Search, then measure the finalists; keep the log's runs up to date whatever happens."""
+        patience = self.log.patience
+        seconds, waiting = patience.seconds, patience.waiting
         with ending_on_sigterm():
             try:
+                patience.waiting = waiting or self.bar.say
                 return self._run(workers)
             except (KeyboardInterrupt, SystemExit) as end:
+                patience.seconds = min(seconds, HURRY)
                 self._say_interrupted(self._finish_all("interrupted"))
                 # Where in the search it came says nothing to who pressed it.
                 if isinstance(end, SystemExit):
@@ -132,18 +140,39 @@ class Session:
                 if unwritten := self._finish_all("failed"):
                     error.add_note(unwritten)
                 raise
+            finally:
+                patience.seconds, patience.waiting = seconds, waiting
 
     def _run(self, workers: Any) -> list[TuneResult]:
         with ExitStack() as stack:
-            pool = self._open(workers, stack)
+            pool = self._pool = self._open(workers, stack)
             busy = pool.busy_s
+            self._share()
             timed_out = self._search(pool)
             self._finish_runs(timed_out)
             self._raise_if_hopeless()
-            self._measure_finalists(pool)
+            measure_finalists(self, pool)
             self._raise_if_hopeless()
             self.busy_s = pool.busy_s - busy
+            self._close()
             return outcome.results(self)
+
+    def _share(self) -> None:
+        """Open the log's session of this search."""
+        label = {
+            "tasks": [name_of(goal.key) for goal in self.goals],
+            "names": [goal.name for goal in self.goals[:NAMED]],
+            "sampler": self.sampler_name,
+            "trials": self.total,
+        }
+        self._logged = self.log.open_session(label)
+        limit = self.total + sum(goal.uncounted for goal in self.goals)
+        self.shared = Sharing(self.goals, self._logged, limit, self._begin_run)
+
+    def _close(self, state: str = "finished") -> None:
+        if self._logged is not None:
+            logged, self._logged = self._logged, None
+            logged.close(state)
 
     def _open(self, workers: Any, stack: ExitStack) -> Pool:
         from whet.measure import open_pool
@@ -182,10 +211,12 @@ class Session:
         deadline = math.inf
         if self.limits.timeout is not None:
             reserve = min(SECONDS, RESERVE * self.limits.timeout)
-            deadline = self._began + self.limits.timeout - reserve
+            deadline = self.began + self.limits.timeout - reserve
+        assert self.shared is not None
         loop = Loop(
-            self.goals, pool, self.total, self._finished, self.bar.tick, self.spent, deadline
-        )
+            self.goals, pool, self.total, self.shared, self._finished, self._heard_of,
+            self.bar.tick, self.spent, deadline,
+        )  # fmt: skip
         loop.run()
         return time.monotonic() >= deadline
 
@@ -193,14 +224,20 @@ class Session:
         """Make a task's sampler, which may fail as its template may."""
         try:
             with self.spent.on("propose"):
-                features, prior = self._learning.of(goal, self.transfer)
-                sampler = make_sampler(self.sampler, goal.space, self.seed, features, prior)
+                features, prior = self.learning.of(goal, self.transfer)
+                sampler = make_sampler(self.sampler, goal.space, self._own_seed, features, prior)
             self._check_opinion(sampler)
             goal.begin(sampler, self.limits)
         except (ArgumentError, LogError):
             raise
         except Exception as error:
             goal.fail(error)
+
+    @property
+    def _own_seed(self) -> int:
+        """The seed of the samplers: beside others, each search has another one."""
+        rank = self.shared.rank if self.shared is not None else 0
+        return zlib.crc32(f"{self.seed} {rank}".encode()) if rank else self.seed
 
     def _check_opinion(self, sampler: Any) -> None:
         from whet.autotune.samplers.contract.base import SpaceSampler
@@ -213,58 +250,57 @@ class Session:
                 'give early_stop=50 (trials without improvement), or sampler="xgb"',
             )
 
-    def _finished(self, news: Sequence[News]) -> None:
-        texts = [self._learning.text(goal, config) for goal, _, config, _ in news]
+    def _begin_run(self, goal: Goal) -> None:
+        """A run begins with its first claim."""
+        if goal.run_id is None:
+            goal.run_id = self.start_run(goal, self.sampler_name)
+
+    def _finished(self, news: Sequence[News]) -> set[int]:
+        """Record results; returns the places of those that another search had recorded."""
+        assert self.shared is not None
+        texts = [self.learning.text(one.goal, one.config) for one in news]
         with self.spent.on("log"):
             entries = []
-            for (goal, number, config, result), text in zip(news, texts):
-                if goal.run_id is None:  # a run begins with its first new trial
-                    goal.run_id = self._start_run(goal, self.sampler_name)
-                entries.append((goal.run_id, number, config, result, goal.task.flop, text))
-            self.log.add_trials(entries)
-        for goal, number, config, result in news:
-            trial = goal.found[config.key] = Trial(number, config, result, goal.task.flop)
+            for (goal, number, config, result, told), text in zip(news, texts):
+                assert goal.run_id is not None
+                flop = goal.task.flop
+                entries.append(TrialEntry(goal.run_id, number, config, result, flop, text, told))
+            left_out = self.shared.record(entries)
+        dropped = {i for i, one in enumerate(entries) if (one.run_id, one.number) in left_out}
+        for place, (goal, number, config, result, _) in enumerate(news):
+            if place in dropped:
+                continue
+            trial = Trial(number, config, result, goal.task.flop)
+            goal.note(trial, own=True)
             with self.spent.on("progress"):
                 if self.many:
                     self.bar.at(goal.name)
                 self.bar.trial(trial)
             for callback in self.callbacks:
                 callback(goal.task, trial)
+        return dropped
 
-    def _measure_finalists(self, pool: Pool) -> None:
-        seconds = min(max(LEAST, SHARE * (time.monotonic() - self._began)), SECONDS)
-        seconds = min(seconds, FINALS / len(self.goals))
-        if self.limits.timeout is not None:
-            seconds = min(seconds, RESERVE * self.limits.timeout / len(self.goals))
-        for goal in self.goals:
-            if goal.error is None and not (goal.recorded.settled and not goal.measured):
-                with self.spent.on("finalists"):
-                    self._measure_again(goal, pool, seconds)
-
-    def _measure_again(self, goal: Goal, pool: Pool, seconds: float) -> None:
-        chosen = numbered(finalists([*goal.found.values(), *goal.outside], goal.default))
-        if not chosen:
-            goal.fail(nothing_works([t.result for t in goal.trials]))
-            return
-        self.bar.at(goal.name)
-        self.bar.enter(f"measuring the best {len(chosen)} once more, interleaved")
-        measured = measure_again(chosen, pool, goal.input, seconds)
-        if judge(measured).best is None:
-            goal.fail(nothing_works([t.result for t in measured]))
-            return
-        run_id = self._start_run(goal, FINALISTS_RUN)
-        self.log.add_trials(
-            [
-                (run_id, t.number, t.config, t.result, t.flop, self._learning.text(goal, t.config))
-                for t in measured
-            ]
-        )
-        self.log.finish_run(run_id, "finished")
-        goal.finals = measured
+    def _heard_of(self, goal: Goal, trial: Trial) -> None:
+        """Count a trial that another search recorded."""
+        assert self._pool is not None
+        with self.spent.on("progress"):
+            if self.many:
+                self.bar.at(goal.name)
+            self.bar.trial(trial, own=False)
+        if trial.result.ok:
+            key, bests = goal.task.workload.key, self._pool.best_costs
+            bests[key] = min(trial.cost, bests.get(key, math.inf))
 
     # --- the log's runs ---------------------------------------------------------------------------
 
-    def _start_run(self, goal: Goal, sampler: str) -> int:
+    def start_run(self, goal: Goal, sampler: str, more: dict[str, Any] | None = None) -> int:
+        """Begin a run of a task in the log; its number.
+
+        Args:
+            goal: the task.
+            sampler: who proposes, or the name of a last measurement.
+            more: for its options.
+        """
         from whet.search_spaces.graph.family import graph_data
 
         # A log needs a derived task's graph, so that its program can be shown from it alone.
@@ -272,14 +308,16 @@ class Session:
         search = {
             "trials": self.total,
             "tasks": len(self.tasks),
-            "call": list(self._learning.call),
+            "call": list(self.learning.call),
             "weight": goal.weight,
             "level": goal.task.level,
             "peak": goal.peak,
-            "transfer": self._learning.until(goal) if self.transfer else False,
+            "transfer": self.learning.until(goal) if self.transfer else False,
+            "rank": self.shared.rank if self.shared is not None else 0,
             **asdict(self.limits),
+            **(more or {}),
         }
-        return self.log.start_run(
+        run_id = self.log.start_run(
             goal.task.workload,
             goal.task.target,
             self.device,
@@ -291,6 +329,8 @@ class Session:
             | ({} if graph is None else {"graph": graph}),
             versions(),
         )
+        goal.own_runs.add(run_id)
+        return run_id
 
     def _finish_runs(self, timed_out: bool) -> None:
         for goal in self.goals:
@@ -312,6 +352,10 @@ class Session:
                 self._finish_run(goal, state)
             except LogError as error:
                 unwritten = unwritten or f"the log's run stays as 'running': {error}"
+        try:
+            self._close(state)
+        except LogError as error:
+            unwritten = unwritten or f"the log's session stays as 'running': {error}"
         return unwritten
 
     def _say_interrupted(self, unwritten: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
@@ -89,7 +90,8 @@ def tune(arguments: TuneArguments) -> TuneResult | TuneResults:
             partial(describe_remote_gpu, stack=stack),
             partial(describe_remote_cpu, stack=stack),
         )
-        log = stack.enter_context(opened(arguments.log, write=True))
+        say = partial(print, file=sys.stderr, flush=True) if arguments.progress else None
+        log = stack.enter_context(opened(arguments.log, write=True, waiting=say))
         session = Session(arguments, log, place)
         if session.complete:
             outcomes = session.results_from_log()

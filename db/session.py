@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError
 from whet.db.store.processes import Process
-from whet.db.values.claims import Answer
+from whet.db.values.claims import Answer, TaskKey
 from whet.db.values.identity import clean_text, config_digest
 from whet.db.values.records import Told, TrialEntry
 from whet.measure.values import Json
@@ -188,6 +188,72 @@ class LogSession:
             return claims.insert_claim(connection, claim, keys, self._process, total)
 
         return self.log.write(request, write)
+
+    def reserve_all(
+        self,
+        wanted: Sequence[tuple[int, int, Config]],
+        total: int | None = None,
+        together: Iterable[TaskKey] = (),
+    ) -> list[Answer]:
+        """:meth:`reserve` for several configs, of one or many tasks, in one transaction.
+
+        Args:
+            wanted: for each its run, the trial's number in it, and the config; all different.
+            total: configs that all searches together try, of all these tasks together.
+            together: other tasks whose configs count for ``total``.
+
+        Returns:
+            An answer to each, in order.
+
+        Raises:
+            LogError: as of :meth:`reserve`.
+        """
+        from whet.db.store import batches, claims, queries
+
+        if not wanted:
+            return []
+        others = list(together)
+
+        def request(run_id: int, number: int) -> str:
+            return f"claim trial {number} of run {run_id}"
+
+        def write(connection: sa.Connection) -> list[Answer]:
+            keys = {}
+            for run_id, number, config in wanted:
+                if run_id not in keys:
+                    asked = request(run_id, number)
+                    keys[run_id] = self.log.recorder.keys(connection, run_id, asked)
+                batches.check_space(request(run_id, number), config, keys[run_id])
+            made = [
+                claims.Claim(self._id, run_id, number, config_digest(config))
+                for run_id, number, config in wanted
+            ]
+            named = [
+                queries.conditions(connection, t.workload, t.target, t.device, t.fingerprint)
+                for t in others
+            ]
+            tasks = [one for one in named if one is not None]
+            return claims.insert_claims(connection, made, keys, self._process, total, tasks)
+
+        return self.log.write(request(*wanted[0][:2]), write)
+
+    def rank(self, tasks: Iterable[str]) -> int:
+        """The number of running sessions, begun before this one, that search a task of its own.
+
+        Args:
+            tasks: names of tasks, as the sessions' labels have them under ``"tasks"``.
+        """
+        from whet.db.store import claims
+
+        mine = set(tasks)
+        rows = self.log.read("read the searches", claims.running_sessions)
+        before = [row.label for row in rows if row.id < self._id and isinstance(row.label, dict)]
+        named = [label.get("tasks") for label in before]
+        return sum(
+            any(isinstance(name, str) and name in mine for name in names)
+            for names in named
+            if isinstance(names, list)
+        )
 
     def release(self, run_id: int, configs: Sequence[Config]) -> None:
         """Give claims up: the configs were not measured, and others may.

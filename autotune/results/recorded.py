@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +13,7 @@ import numpy as np
 from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError, SpaceError, nearest
 from whet.db.store.vectors import unpack
+from whet.db.values.claims import TaskKey
 from whet.db.values.decision import FINALISTS_RUN, Verdict, deciding, judge
 from whet.db.values.identity import Location, device_key, plain_json
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from whet.db.values.records import TrialRecord
     from whet.measure.device.names import Device
     from whet.search_spaces import Workload
+
+
+COUNTED = "counted"
+"""Where the options of a last measurement say how many configs of its task were tried by then."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class TaskTrials:
         finals: the newest finished interleaved measurement of the default and the fastest.
         best: the best by the log's rule; None where nothing worked.
         newer: trials of searches that were begun after ``finals``.
+        grown: whether searches that were running by then have tried configs since ``finals``.
     """
 
     task: TaskRuns
@@ -60,11 +66,12 @@ class TaskTrials:
     finals: list[TrialRecord]
     best: TrialRecord | None
     newer: list[TrialRecord] = field(default_factory=list)
+    grown: bool = False
 
     @property
     def settled(self) -> bool:
         """True if the best and the default were measured together, with nothing tried since."""
-        return bool(self.finals) and not self.newer
+        return bool(self.finals) and not self.newer and not self.grown
 
     @property
     def searches(self) -> list[RunRecord]:
@@ -187,12 +194,18 @@ def _sorted(log: TuningLog, task: TaskRuns, records: Sequence[TrialRecord]) -> T
     searched = [r for r in known if sampler[r.run_id] != FINALISTS_RUN]
     decide = deciding(task.runs)
     newer = set(decide.searches) if decide.finals else set()
+    counted = next((search_options(r).get(COUNTED) for r in task.runs if r.id == decide.finals), 0)
+    grown = False
+    if isinstance(counted, int) and counted:
+        key = TaskKey(task.workload, task.target, task.device, task.fingerprint)
+        grown = log.counts(key).trials > counted
     return TaskTrials(
         task,
         searched,
         finals=[r for r in known if r.run_id == decide.finals],
         best=log.best(task.workload, task.target, task.device, task.fingerprint),
         newer=[r for r in searched if r.run_id in newer],
+        grown=grown,
     )
 
 
@@ -283,12 +296,21 @@ def known_here(workload: Workload, runs: Sequence[RunRecord]) -> bool:
 
 
 @contextmanager
-def opened(log: TuningLog | Location, write: bool) -> Iterator[TuningLog]:
-    """A log as an open :class:`~whet.db.TuningLog`; closed at the end if it was opened here."""
+def opened(
+    log: TuningLog | Location, write: bool, waiting: Callable[[str], Any] | None = None
+) -> Iterator[TuningLog]:
+    """A log as an open :class:`~whet.db.TuningLog`; closed at the end if it was opened here.
+
+    Args:
+        log: the log, or where it is.
+        write: it will be written.
+        waiting: is called with lines while the opening waits for the database.
+    """
     from whet.db import TuningLog
 
     if isinstance(log, TuningLog):
         yield log
         return
-    with TuningLog(log, write=write) as own:
+    with TuningLog(log, write=write, waiting=waiting) as own:
+        own.patience.waiting = None  # a search has a progress bar for them
         yield own

@@ -7,17 +7,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from whet.autotune.results.failures import grouped, last_line
 from whet.autotune.results.result import pruned_words
+from whet.autotune.results.trial import Trial
 from whet.autotune.search.task_scheduler import Turns
 from whet.compiler.errors import LogError, MeasureError
+from whet.db.values.claims import Full, Mine, Recorded
 from whet.measure.values import is_time
 
 if TYPE_CHECKING:
     from whet.autotune.search.goal import Goal
     from whet.autotune.search.phase_times import PhaseTimes
+    from whet.autotune.search.sharing import Sharing
+    from whet.db.values.records import Told
     from whet.measure import Pool
     from whet.measure.values import MeasureResult
     from whet.search_spaces import Config
@@ -28,8 +32,29 @@ GRACE = 2.0
 """Seconds after a timeout in which results in flight are still taken."""
 
 
-News = tuple["Goal", int, "Config", "MeasureResult"]
-"""A new result: whose, the trial's number, its config, what came of it."""
+BEYOND = 8
+"""Windows of trials in the order at most, where some of them are measured by other searches."""
+
+Place = tuple["Goal", int, "Config"]
+"""A trial of a search: whose, its number, its config."""
+
+
+class News(NamedTuple):
+    """A new result.
+
+    Attributes:
+        goal: whose.
+        number: the trial's.
+        config: the candidate.
+        result: what came of it.
+        told: what the proposer had been told of since the proposal before.
+    """
+
+    goal: Goal
+    number: int
+    config: Config
+    result: MeasureResult
+    told: Told
 
 
 def window_of(capacity: int) -> int:
@@ -41,6 +66,29 @@ def window_of(capacity: int) -> int:
     return next((w for w in (4, 8) if capacity <= w), 16)
 
 
+@dataclass(eq=False)
+class _Turn:
+    """A trial in the order of telling.
+
+    Attributes:
+        goal: whose.
+        number: the trial's.
+        name: as the log says what was told; None: it was known from the start.
+        own: it is measured here, or was recorded by an earlier search.
+        result: of it; None while it is not there.
+        known: results that its task was told of when it was proposed.
+        told: those of them that came since the proposal before.
+    """
+
+    goal: Goal
+    number: int
+    name: int | str | None
+    own: bool = True
+    result: MeasureResult | None = None
+    known: int = 0
+    told: Told = ()
+
+
 @dataclass
 class Loop:
     """Drives the searches of one or many tasks over one pool.
@@ -49,12 +97,18 @@ class Loop:
     n - window are observed, however fast each of them was: what a seed proposes, and which task
     gets the next turn, depends on costs, never on who came first.
 
+    A config is claimed in the log before it is measured. One that another search measures keeps
+    its place in the order, and the next one is asked for; its result comes with the log's news, as
+    do trials that were not asked for here: those are placed in the order when they come.
+
     Args:
         goals: the searches; new, with nothing asked.
         workers: where candidates are measured.
         total: trials that shall be known in the end, of all tasks, recorded ones included.
+        shared: the log.
         finished: called with new results as they come, before anything is proposed after them:
-            writes them to the log.
+            writes them to the log. Returns those that another search had recorded before.
+        others: called with a task and another's trial, when it comes.
         waiting: called about once a second while nothing ends.
         spent: seconds of each phase.
         deadline: ``time.monotonic()`` at which no more is proposed.
@@ -63,7 +117,9 @@ class Loop:
     goals: Sequence[Goal]
     workers: Pool
     total: int
-    finished: Callable[[Sequence[News]], None]
+    shared: Sharing
+    finished: Callable[[Sequence[News]], set[int]]
+    others: Callable[[Goal, Trial], None]
     waiting: Callable[[], None]
     spent: PhaseTimes
     deadline: float = math.inf
@@ -71,9 +127,12 @@ class Loop:
     def __post_init__(self) -> None:
         self._window = window_of(self.workers.capacity)
         self._turns = Turns(self.goals, self._window)
-        self._order: deque[tuple[Goal, int]] = deque()
-        self._results: dict[tuple[int, int], MeasureResult] = {}
-        self._in_flight: dict[int, tuple[Goal, int, Config]] = {}
+        self._order: deque[_Turn] = deque()
+        self._turn_of: dict[tuple[int, int], _Turn] = {}
+        self._in_flight: dict[int, Place] = {}
+        self._elsewhere: list[tuple[Place, MeasureResult | None]] = []
+        self._held: list[Place] = []
+        self._full = False
         self._lost = 0
 
     def run(self) -> bool:
@@ -88,35 +147,64 @@ class Loop:
             if not more:
                 while self._tell_next():
                     pass
-            if not self._in_flight:
-                if not more:
-                    return False
-                continue
-            if not self._collect():
-                return True
+            if self._in_flight:
+                if not self._collect():
+                    self.shared.release(list(self._in_flight.values()))
+                    return True
+            elif not more and not self._waits():
+                return False
+            else:  # for others
+                with self.spent.on("waiting"):
+                    self.shared.wait()
+                self.waiting()
+            self._listen()
+
+    # --- proposing --------------------------------------------------------------------------------
 
     def _propose(self) -> bool:
         """Keep the pool full; returns whether there is more to propose once results are in."""
-        while len(self._in_flight) < self.workers.capacity:
-            if len(self._order) == self._window and not self._tell_next():
-                return True
+        while True:
+            more, wanted = self._ask_round()
+            if not wanted:
+                return more
+            self._claim(wanted)
+
+    def _ask_round(self) -> tuple[bool, list[Place]]:
+        """As many configs as the pool has room for; whether there may be more."""
+        wanted: list[Place] = []
+        self._place_arrivals()
+        while self._order and not self._order[0].own and self._tell_next():
+            pass
+        while len(self._in_flight) + len(wanted) < self.workers.capacity:
+            if self._held:
+                return self._waits(), wanted
+            while self._is_window_full():
+                if not self._tell_next():
+                    return True, wanted
             if self._known() >= self.total or time.monotonic() >= self.deadline:
-                return False
+                return False, wanted
             with self.spent.on("propose"):
                 goal = self._turns.next()
                 proposal = None if goal is None else self._ask(goal)
             if goal is None:
-                return False
+                return False, wanted
             if proposal is None:
                 continue
             number, config, result = proposal
-            self._order.append((goal, number))
-            if result is not None:
-                self._results[id(goal), number] = result
-                continue
-            ticket = self.workers.submit(goal.input(config))
-            self._in_flight[ticket] = goal, number, config
-        return True
+            name = number if result is None else None
+            turn = _Turn(goal, number, name, result=result, known=goal.told)
+            self._order.append(turn)
+            if result is None:
+                self._turn_of[id(goal), number] = turn
+                wanted.append((goal, number, config))
+        return True, wanted
+
+    def _is_window_full(self) -> bool:
+        own = sum(turn.own for turn in self._order)
+        if own < self._window:
+            return False
+        # Others' configs that are waited for shall keep nobody idle.
+        return not self._elsewhere or len(self._order) >= BEYOND * self._window
 
     def _known(self) -> int:
         return sum(goal.known for goal in self.goals)
@@ -133,16 +221,90 @@ class Loop:
 
     def _tell_next(self) -> bool:
         """Tell the next result in order; False where it is not there yet."""
-        if not self._order:
+        if not self._order or (result := self._order[0].result) is None:
             return False
-        goal, number = self._order[0]
-        result = self._results.pop((id(goal), number), None)
-        if result is None:
-            return False
-        self._order.popleft()
+        turn = self._order.popleft()
         with self.spent.on("propose"):
-            goal.tell(result)
+            turn.goal.tell(result, turn.name)
         return True
+
+    # --- sharing ----------------------------------------------------------------------------------
+
+    def _claim(self, places: Sequence[Place]) -> None:
+        """Claim configs, and measure those that nobody else has."""
+        with self.spent.on("log"):
+            answers = self.shared.claim(places)
+        for place, answer in zip(places, answers, strict=True):
+            goal, number, config = place
+            if isinstance(answer, Mine):
+                ticket = self.workers.submit(goal.input(config))
+                self._in_flight[ticket] = place
+                turn = self._turn_of[id(goal), number]
+                turn.own, turn.told = True, goal.told_until(turn.known)
+            elif isinstance(answer, Full):
+                self._held.append(place)
+                self._full = self._full or answer.trials >= self.shared.limit
+            else:
+                found = answer.trial.result if isinstance(answer, Recorded) else None
+                self._elsewhere.append((place, found))
+                self._turn_of[id(goal), number].own = False
+
+    def _waits(self) -> bool:
+        """True while others' results, or room for a config, may come and are wanted."""
+        if self._full or time.monotonic() >= self.deadline:
+            return False
+        places = [*self._held, *(place for place, _ in self._elsewhere)]
+        return any(not goal.stopped and goal.error is None for goal, *_ in places)
+
+    def _listen(self) -> None:
+        """Learn of others' results, and claim again what they had claimed."""
+        open_places = bool(self._elsewhere or self._held)
+        with self.spent.on("log"):
+            if not self.shared.listen(open_places) and not open_places:
+                return
+        left: list[tuple[Place, MeasureResult | None]] = []
+        for (goal, number, config), recorded in self._elsewhere:
+            heard = goal.from_elsewhere(config)
+            if heard is None and recorded is not None:
+                heard = None, recorded
+            if heard is None:
+                left.append(((goal, number, config), None))
+                continue
+            name = None if heard[0] is None else f"t{heard[0]}"
+            self._has_come(Trial(number, config, heard[1], goal.task.flop), goal, name)
+        self._elsewhere = left
+        if not self._full and time.monotonic() < self.deadline and self.shared.is_time_again():
+            self._claim_again()
+
+    def _claim_again(self) -> None:
+        """Claim what others had, or what there was no room for, as far as the pool has room."""
+        room = max(0, self.workers.capacity - len(self._in_flight))
+        places = [*(place for place, _ in self._elsewhere), *self._held]
+        again = places[:room]
+        if not again:
+            return
+        held = set(map(id, again))
+        self._elsewhere = [one for one in self._elsewhere if id(one[0]) not in held]
+        self._held = [place for place in self._held if id(place) not in held]
+        self._claim(again)
+
+    def _has_come(self, trial: Trial, goal: Goal, name: str | None) -> None:
+        """Another's result of a config that was asked for here."""
+        turn = self._turn_of.pop((id(goal), trial.number))
+        turn.result, turn.name = trial.result, name
+        goal.note(trial, own=False)
+        self.others(goal, trial)
+
+    def _place_arrivals(self) -> None:
+        """Others' trials that were not asked for here take the next places."""
+        for goal in self.goals:
+            if not goal.is_searched:
+                continue
+            for log_id, number, trial in goal.arrivals():
+                self._order.append(_Turn(goal, number, f"t{log_id}", False, trial.result))
+                self.others(goal, trial)
+
+    # --- results ----------------------------------------------------------------------------------
 
     def _collect(self) -> bool:
         """Wait for results; False when the time is up and what is in flight takes too long."""
@@ -154,10 +316,19 @@ class Loop:
             self.waiting()
         # A ticket may be of an earlier search on this pool, which did not wait for it.
         ours = [(t, plausible(result)) for t, result in done if t in self._in_flight]
-        news = [(*self._in_flight.pop(ticket), result) for ticket, result in ours]
-        self.finished(news)
-        for goal, number, _, result in news:
-            self._results[id(goal), number] = result
+        news = []
+        for ticket, result in ours:
+            goal, number, config = self._in_flight.pop(ticket)
+            told = self._turn_of[id(goal), number].told
+            news.append(News(goal, number, config, result, told))
+        dropped = self.finished(news)
+        for place, one in enumerate(news):
+            goal, number, config, result, _ = one
+            if place in dropped:  # it counts as the other search measured it
+                self._elsewhere.append(((goal, number, config), None))
+                self._turn_of[id(goal), number].own = False
+                continue
+            self._turn_of.pop((id(goal), number)).result = result
             self._check(goal, result)
         return True
 

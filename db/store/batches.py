@@ -184,12 +184,13 @@ def _insert_of_task(
         connection.execute(BUMP, {"task": task_id, "more": more, "well": well})
     if told:
         of_task = ClaimRow.task_id == task_id
-        for part in _chunks(told):
+        for part in chunks(told):
             connection.execute(sa.delete(ClaimRow).where(of_task, ClaimRow.config_digest.in_(part)))
     return [row.entry for row in dropped]
 
 
-def _chunks(values: Iterable[str]) -> list[list[str]]:
+def chunks(values: Iterable[str]) -> list[list[str]]:
+    """Values in lists that are short enough for one ``IN (...)``."""
     every = list(values)
     return [every[i : i + CHUNK] for i in range(0, len(every), CHUNK)]
 
@@ -198,7 +199,7 @@ def _counted(connection: sa.Connection, key: tuple[Any, ...], digests: set[str])
     """Those of some configs that searches of a task have recorded; True: with a success."""
     counted: dict[str, bool] = {}
     of_task = [TRIALS.c[name] == value for name, value in zip(TASK, key)]
-    for part in _chunks(digests):
+    for part in chunks(digests):
         query = (
             sa.select(TrialRow.config_digest, TrialRow.status)
             .join(RunRow, RunRow.id == TrialRow.run_id)
@@ -213,7 +214,7 @@ def _counted(connection: sa.Connection, key: tuple[Any, ...], digests: set[str])
 def _told(connection: sa.Connection, task_id: int, digests: set[str]) -> dict[str, str | None]:
     """What the claims of some configs say that their proposers were told of."""
     told: dict[str, str | None] = {}
-    for part in _chunks(digests):
+    for part in chunks(digests):
         query = sa.select(ClaimRow.config_digest, ClaimRow.told).where(
             ClaimRow.task_id == task_id, ClaimRow.config_digest.in_(part)
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from whet.db.store.batches import LOST, TRIALS, lock_task
+from whet.db.store.batches import LOST, TRIALS, chunks, lock_task
 from whet.db.store.models import TASK, ClaimRow, RunRow, SessionRow, TaskRow, TrialRow
 from whet.db.store.processes import Process
 from whet.db.store.reading import Reader
@@ -142,15 +142,7 @@ def insert_claim(
         counts = connection.execute(tried).scalar_one(), count_claims(connection, task_id)
         if sum(counts) >= total:
             return Full(*counts)
-    values = {
-        "task_id": task_id,
-        "session_id": claim.session_id,
-        "run_id": claim.run_id,
-        "number": claim.number,
-        "config_digest": claim.digest,
-        "told": None if claim.told is None else plain_json(list(claim.told)),
-    }
-    connection.execute(sa.insert(ClaimRow), values)
+    connection.execute(sa.insert(ClaimRow), _row(claim, task_id))
     return Mine()
 
 
@@ -197,3 +189,105 @@ def count_claims(connection: sa.Connection, task_id: int) -> int:
     """The number of configs of a task that are being measured."""
     count = sa.select(sa.func.count(ClaimRow.id)).where(ClaimRow.task_id == task_id)
     return connection.execute(count).scalar_one()
+
+
+def insert_claims(
+    connection: sa.Connection,
+    claims: Sequence[Claim],
+    keys: Mapping[int, Json],
+    observer: Process,
+    total: int | None,
+    together: Iterable[Mapping[str, Any]] = (),
+) -> list[Answer]:
+    """:func:`insert_claim` for several configs of one or many tasks, in one transaction.
+
+    Args:
+        connection: a transaction that writes.
+        claims: the claims, of different configs.
+        keys: of their runs.
+        observer: their session's process.
+        total: configs that all searches together try, of all the tasks together; None: any number.
+        together: other tasks whose configs count for ``total``.
+
+    Returns:
+        An answer to each, in order.
+    """
+    tasks = [{name: keys[claim.run_id][name] for name in TASK} for claim in claims]
+    ids = _lock_tasks(connection, [*tasks, *together])
+    own = [ids[_key(task)] for task in tasks]
+    tried = sa.select(sa.func.sum(TaskRow.trials)).where(TaskRow.id.in_(ids.values()))
+    trials = int(connection.execute(tried).scalar() or 0)
+    count = sa.select(sa.func.count(ClaimRow.id)).where(ClaimRow.task_id.in_(ids.values()))
+    claimed = connection.execute(count).scalar_one()
+    known = _known_digests(connection, ids, claims, own)
+    answers: list[Answer] = []
+    rows: list[dict[str, Any]] = []
+    for claim, task, task_id in zip(claims, tasks, own):
+        answer: Answer | None = None
+        if (task_id, claim.digest) in known:
+            record = _recorded(connection, task, claim.digest)
+            answer = None if record is None else Recorded(record)
+            if answer is None and (answer := _held(connection, task_id, claim, observer)) is None:
+                claimed = connection.execute(count).scalar_one() + len(rows)
+        if answer is None and total is not None and trials + claimed >= total:
+            answer = Full(trials, claimed)
+        if answer is None:
+            answer = Mine()
+            claimed += 1
+            rows.append(_row(claim, task_id))
+        answers.append(answer)
+    if rows:
+        connection.execute(sa.insert(ClaimRow), rows)
+    return answers
+
+
+def _row(claim: Claim, task_id: int) -> dict[str, Any]:
+    return {
+        "task_id": task_id,
+        "session_id": claim.session_id,
+        "run_id": claim.run_id,
+        "number": claim.number,
+        "config_digest": claim.digest,
+        "told": None if claim.told is None else plain_json(list(claim.told)),
+    }
+
+
+def _key(task: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(task[name] for name in TASK)
+
+
+def _lock_tasks(
+    connection: sa.Connection, tasks: Iterable[Mapping[str, Any]]
+) -> dict[tuple[Any, ...], int]:
+    """The ids of the rows of tasks, locked in their order; a task that has none is left out."""
+    found = {}
+    for key in dict.fromkeys(map(_key, tasks)):
+        query = sa.select(TaskRow.id).filter_by(**dict(zip(TASK, key)))
+        if (task_id := connection.execute(query).scalar()) is not None:
+            found[key] = task_id
+    locked = sa.select(TaskRow.id).where(TaskRow.id.in_(found.values())).order_by(TaskRow.id)
+    connection.execute(locked.with_for_update()).all()
+    return found
+
+
+def _known_digests(
+    connection: sa.Connection,
+    ids: Mapping[tuple[Any, ...], int],
+    claims: Sequence[Claim],
+    own: Sequence[int],
+) -> set[tuple[int, str]]:
+    """Those of some configs of which there is a trial or a claim, each with its task's id."""
+    known: set[tuple[int, str]] = set()
+    for key, task_id in ids.items():
+        of_task = [TRIALS.c[name] == value for name, value in zip(TASK, key)]
+        digests = [claim.digest for claim, mine in zip(claims, own) if mine == task_id]
+        for part in chunks(digests):
+            for query in (
+                sa.select(TrialRow.config_digest).where(*of_task, TrialRow.config_digest.in_(part)),
+                sa.select(ClaimRow.config_digest).where(
+                    ClaimRow.task_id == task_id, ClaimRow.config_digest.in_(part)
+                ),
+            ):
+                found = connection.execute(query).scalars()
+                known |= {(task_id, str(digest)) for digest in found}
+    return known

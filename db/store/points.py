@@ -102,3 +102,23 @@ def counts_of(connection: sa.Connection, task: TaskKey) -> Counts:
     if row is None:
         return Counts(0, 0, 0)
     return Counts(row.trials, row.succeeded, count_claims(connection, row.id))
+
+
+def mark_of(connection: sa.Connection, task: TaskKey) -> int:
+    """The id of the last trial of a task that is recorded, the last measurements' included; or 0.
+
+    Those that :func:`points_after` gives for it were recorded later.
+    """
+    where = _task(connection, task)
+    if where is None:
+        return 0
+    query = sa.select(sa.func.max(TrialRow.id)).filter_by(**where)
+    return connection.execute(query).scalar() or 0
+
+
+def runs_of(connection: sa.Connection, task: TaskKey) -> set[int]:
+    """The ids of a task's runs."""
+    where = _task(connection, task)
+    if where is None:
+        return set()
+    return set(connection.execute(sa.select(RunRow.id).filter_by(**where)).scalars())
