@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from whet.compiler.errors import MeasureError
+from whet.compiler.errors import MeasureError, WorkerLostError
 from whet.compiler.installed import install_extra
 from whet.measure.stage import machine
 from whet.measure.values import Json
@@ -144,6 +144,7 @@ def describe(ray: Any, node: str, kinds: Sequence[str] = (), seconds: float = 90
         seconds: the most that it may take.
 
     Raises:
+        WorkerLostError: it is no more, even if Ray lists it yet.
         MeasureError: it does not answer.
     """
     key = node, tuple(kinds)
@@ -157,6 +158,8 @@ def describe(ray: Any, node: str, kinds: Sequence[str] = (), seconds: float = 90
     try:
         _described[key] = ray.get(task.remote(list(kinds)), timeout=seconds)
         return deepcopy(_described[key])
+    except ray.exceptions.TaskUnschedulableError as error:
+        raise WorkerLostError('workers="ray"', f"the machine {node} is no more: {error}") from error
     except ray.exceptions.RayError as error:
         raise MeasureError(
             'workers="ray"',

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.errors import MeasureError
+from whet.compiler.errors import MeasureError, WorkerLostError
 from whet.compiler.installed import installed_versions
 from whet.measure.cluster.announce import VERSION_LABEL, Announced, name, parse
 from whet.measure.device.names import is_device_key
@@ -61,8 +62,9 @@ def offers(ray: Any, nodes: Sequence[Node]) -> list[Offer]:
         for one in announced(node):
             found.append(Offer(node, one.kind, name(one), one.cores, f"n{one.numa}"))
         if node.resources.get(MEASURER, 0) >= 1:
-            kind = str(ray_cluster.describe(ray, node.id)["fingerprint"])
-            found.append(Offer(node, kind, MEASURER))
+            with suppress(WorkerLostError):  # it died after Ray listed it
+                kind = str(ray_cluster.describe(ray, node.id)["fingerprint"])
+                found.append(Offer(node, kind, MEASURER))
     return found
 
 

@@ -47,7 +47,7 @@ STANDIN = """
 
 def said(text, devices=None, rc=0, head=HEAD):
     """The output of a program; ``devices``: how many the stand-in has, None: there is no driver."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "kernels")}
     if devices is not None:
         from whet.compiler.emulator.standin import folder
 
