@@ -25,7 +25,10 @@ FIXED = 6
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Flags for tests that draw random programs."""
+    """Flags for tests that draw random programs, and for faults that take minutes."""
+    parser.addoption(
+        "--faults", action="store_true", help="run tests that start and kill clusters for real, too"
+    )
     parser.addoption(
         "--draws", type=int, default=None, help="how many random programs each such test draws"
     )
@@ -40,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads its options
 def pytest_configure(config: pytest.Config) -> None:
     """One seed for the run; hypothesis draws from it, too, under CI as anywhere else."""
+    config.addinivalue_line(
+        "markers", "faults: starts and kills clusters for real; --faults runs it"
+    )
     given = config.getoption("--seed")
     inherited = getattr(config, "workerinput", {}).get("whet_seed")
     drawn = secrets.randbelow(MOST_SEEDS) if inherited is None else inherited
@@ -155,10 +161,15 @@ def known_faults() -> list[dict[str, str]]:
     return tomllib.loads(FAULTS.read_text()).get("fault", [])
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The named case of a known fault is expected to fail; one that passes fails the run."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The named case of a known fault is expected to fail; one that passes fails the run.
+
+    Tests marked ``faults`` run with ``--faults``.
+    """
     cases = {fault["case"]: fault for fault in known_faults()}
     for item in items:
+        if item.get_closest_marker("faults") and not config.getoption("--faults"):
+            item.add_marker(pytest.mark.skip(reason="starts and kills clusters: --faults runs it"))
         fault = cases.get(item.nodeid)
         if fault is not None:
             item.add_marker(pytest.mark.xfail(strict=True, reason=fault["what"]))

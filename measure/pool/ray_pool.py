@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from whet.compiler.errors import MeasureError
+from whet.compiler.errors import MeasureError, WorkerLostError
 from whet.compiler.runtime.arrays.device import Device
 from whet.measure.device.identity import check_alike, measured_device, named_device
 from whet.measure.device.names import CPU, CUDA, EVERY_GPU, is_device_key
@@ -325,7 +325,14 @@ def describe_remote_cpu(ray: Any, device: str, kinds: Sequence[str]) -> Json:
     """
     nodes = [one for one in ray_cluster.nodes(ray) if one.alive]
     found = ray_members.of_one_kind(ray_members.offers(ray, nodes), device, ray.cluster_resources())
-    described = ray_cluster.describe(ray, found[0].node.id, kinds)
+    while True:
+        try:
+            described = ray_cluster.describe(ray, found[0].node.id, kinds)
+            break
+        except WorkerLostError:  # it died after Ray listed it: another one of the kind tells
+            found = [one for one in found if one.node.id != found[0].node.id]
+            if not found:
+                raise
     if described["fingerprint"] != found[0].kind:
         raise MeasureError(
             'workers="ray"',

@@ -161,6 +161,7 @@ def test_nodes_come_and_go_during_a_run(cluster: Any, monkeypatch: pytest.Monkey
             until(lambda: heard.look() and heard.submit(2))
 
 
+@pytest.mark.faults
 def test_trials_are_of_the_machine_that_measures(cluster: Any, tmp_path: Path) -> None:
     if not cluster.worker_nodes:
         add(cluster, 0)
@@ -175,6 +176,7 @@ def test_trials_are_of_the_machine_that_measures(cluster: Any, tmp_path: Path) -
         assert Target(run.target).num_threads == 1  # the size of the announced set
 
 
+@pytest.mark.faults
 def test_no_actor_outlives_a_killed_driver(cluster: Any, tmp_path: Path) -> None:
     if not cluster.worker_nodes:
         add(cluster, 0)
