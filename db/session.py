@@ -50,7 +50,7 @@ class Watch:
         self._still: dict[int, tuple[int, float]] = {}
 
     def dead(self, rows: Iterable[Any]) -> list[Any]:
-        """Those of the running sessions' rows that are dead; to be called once a beat."""
+        """The running sessions that are dead; to be called once a beat."""
         from whet.db.store.claims import process_of
 
         now = self.clock()

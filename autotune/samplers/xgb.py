@@ -156,7 +156,7 @@ class XGBSampler(PlannedSampler):
         return [Plan(points[of], relative_gain(gain)) for of, gain in chosen]
 
     def _shortlist(self, points: np.ndarray, history: History) -> np.ndarray:
-        """Those of points that can be built, and whose programs are not tried."""
+        """The points that can be built and whose programs are not tried."""
         points = points[~np.isnan(self._featurizers[0].of(points)[1])]
         return points[self._programs.new(history, points)]
 

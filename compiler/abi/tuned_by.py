@@ -44,7 +44,7 @@ class TunedBy:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> TunedBy:
-        """What :meth:`to_json` described.
+        """The value that :meth:`to_json` described.
 
         Raises:
             ValueError: it is no such data.

@@ -196,7 +196,7 @@ def chunks(values: Iterable[str]) -> list[list[str]]:
 
 
 def _counted(connection: sa.Connection, key: tuple[Any, ...], digests: set[str]) -> dict[str, bool]:
-    """Those of some configs that searches of a task have recorded; True: with a success."""
+    """The configs among some that searches of a task have recorded; True: with a success."""
     counted: dict[str, bool] = {}
     of_task = [TRIALS.c[name] == value for name, value in zip(TASK, key)]
     for part in chunks(digests):
@@ -212,7 +212,7 @@ def _counted(connection: sa.Connection, key: tuple[Any, ...], digests: set[str])
 
 
 def _told(connection: sa.Connection, task_id: int, digests: set[str]) -> dict[str, str | None]:
-    """What the claims of some configs say that their proposers were told of."""
+    """The trials that the proposers of some claimed configs knew of."""
     told: dict[str, str | None] = {}
     for part in chunks(digests):
         query = sa.select(ClaimRow.config_digest, ClaimRow.told).where(
@@ -242,7 +242,7 @@ def _values(row: _Row, told: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 def told_of_text(text: Any) -> Told | None:
-    """What a row says of what its proposer was told of; None where it says nothing readable."""
+    """The trials that a row's proposer knew of; None where that cannot be read."""
     try:
         told = json.loads(text)
     except (ValueError, TypeError, RecursionError):

@@ -276,7 +276,7 @@ def _known_digests(
     claims: Sequence[Claim],
     own: Sequence[int],
 ) -> set[tuple[int, str]]:
-    """Those of some configs of which there is a trial or a claim, each with its task's id."""
+    """The tried or claimed ones of some configs, each with its task's id."""
     known: set[tuple[int, str]] = set()
     for key, task_id in ids.items():
         of_task = [TRIALS.c[name] == value for name, value in zip(TASK, key)]

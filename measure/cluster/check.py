@@ -56,7 +56,7 @@ def of_labels(labels: Mapping[str, str]) -> Versions:
 
 
 def own_versions() -> Versions:
-    """Those of this installation.
+    """The versions of this installation.
 
     Raises:
         MeasureError: Ray is not installed.

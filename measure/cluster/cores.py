@@ -32,7 +32,7 @@ class CoreSet:
 
 @dataclass(frozen=True)
 class Division:
-    """What a machine gives.
+    """The cores that a machine gives.
 
     Attributes:
         measuring: the sets to measure on.

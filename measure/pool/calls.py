@@ -57,7 +57,7 @@ class Calls:
             self._references[best_key(reference)] = Reference(reference)
 
     def claimed(self, inp: MeasureInput) -> Reference | None:
-        """What a candidate is compared with, for the one builder that shall build it."""
+        """The reference of a candidate, for the one builder that shall build it."""
         reference = self._references.get(best_key(inp))
         if reference is None or reference.claimed:
             return None

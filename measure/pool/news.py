@@ -1,4 +1,4 @@
-"""What a pool tells its user: who came and left, what was lost, and when waiting has no point."""
+"""Lines from a pool to its user: who came and left, what was lost, when waiting is over."""
 
 from __future__ import annotations
 
