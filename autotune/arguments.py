@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from whet.autotune.loading import refuse_search
-from whet.autotune.samplers import check_sampler
+from whet.autotune.samplers import check_sampler, has_opinion
 from whet.autotune.search.early_stop import Limits
 from whet.autotune.tasks.task import Task
 from whet.compiler.errors import ArgumentError
@@ -88,6 +89,18 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str, str]] = {
 }
 """By argument: what it must be, why another value is refused, the way out."""
 
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """False if a function certainly cannot be called with two arguments."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # it does not say, as some that are written in C
+        pass
+    return True
+
+
 _WORDS = {
     "n_trial": "trials",
     "n_trials": "trials",
@@ -135,12 +148,16 @@ class TuneArguments:
             several of one kind, ``"cuda:*"`` all of this machine's: each has a worker and takes
             the next candidate. ``"cuda-emulator"`` needs none: candidates run there for their
             numbers, and costs are predicted by a model, on record as such and as another device's.
-            Or the fingerprint of another machine, for its records.
+            Or the fingerprint of another machine, for its records. Several kinds at once, each with
+            targets, records and a winner of its own, are a list: ``["cpu", "cuda"]``, or
+            fingerprints of a cluster's; ``trials`` is then the total of all tasks on all kinds.
         seed: same seed and same costs: same proposals, whoever finishes first, and also when the
             search was stopped in between, after whatever trial, or had fewer ``trials`` at first
-            (an Optuna sampler that you made excepted). Workers count in three sizes: pools with
-            up to 4, up to 8 and more candidates in flight make three different searches. Of
-            searches that share a log while they run, who came later has another seed.
+            (an Optuna sampler that you made excepted). Workers count in few sizes: pools with up to
+            4, up to 8 and more candidates in flight, and with more than 4, 8, 16, ... devices, make
+            different searches. A trial that takes several times as long as others is told when it
+            comes; the log holds the order. Of searches that share a log while they run, who came
+            later has another seed.
         progress: show a progress line on standard error.
         options: budgets, repeats and checks of a measurement.
         timeout: seconds after which this call proposes no more, measures the finalists and
@@ -195,6 +212,8 @@ class TuneArguments:
                 "give a sampler's name, which makes one for each task",
             )
         check_sampler(self.sampler)
+        self._check_callbacks()
+        self._check_opinion()
         self._check_weights()
         check_workers(self.workers)
         if self.trials < len(self.shares):
@@ -254,6 +273,26 @@ class TuneArguments:
             way_out = 'make one: whet.create_task("matmul", args=(1024, 1024, 1024))'
         if strangers or not self.tasks:
             raise ArgumentError(f"tune({self.task!r})", why, way_out)
+
+    def _check_callbacks(self) -> None:
+        """Refuse functions that cannot be called with a task and a trial."""
+        for one in self.callbacks:
+            if not _takes_two(one):
+                name = getattr(one, "__name__", type(one).__name__)
+                raise ArgumentError(
+                    f"tune({self.name}, callbacks=[{name}])",
+                    f"it is called with (task, trial), and takes {inspect.signature(one)}",
+                    "callbacks=[lambda task, trial: print(trial)]",
+                )
+
+    def _check_opinion(self) -> None:
+        """Refuse to end by the expectation of a sampler that has none."""
+        if self.early_stop is True and not has_opinion(self.sampler):
+            raise ArgumentError(
+                f"tune(sampler={self.sampler_name!r}, early_stop=True)",
+                "this sampler does not say what it expects of the next trials",
+                'give early_stop=50 (trials without improvement), or sampler="xgb"',
+            )
 
     def _check_weights(self) -> None:
         """Refuse weights that are not one positive number a task, or that one task cannot have."""

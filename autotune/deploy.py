@@ -6,22 +6,23 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from whet.autotune.apply import estimated
 from whet.autotune.results.recorded import opened
 from whet.autotune.results.trial import Trial
 from whet.compiler.errors import LogError
+from whet.db.choose import Choice, Source, check_fallback, choose
 
 if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
-    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
-    from whet.db import TrialRecord, TuningLog
-    from whet.measure.device.names import Device
+    from whet.db import TuningLog
+    from whet.measure.device.names import AnyDevice
 
 
 def best_from_log(
     task: Task,
     log: TuningLog | str | os.PathLike[str],
-    device: Device | RuntimeDevice | None = None,
+    device: AnyDevice | None = None,
 ) -> Trial:
     """The best recorded trial of a task.
 
@@ -35,29 +36,42 @@ def best_from_log(
             and version of the space; the text names what it does hold.
     """
     with opened(log, write=False) as tuning_log:
-        return Trial.of(_best_record(task, tuning_log, device))
+        record = chosen(task, tuning_log, device).record
+    assert record is not None  # of what is not a default config
+    return Trial.of(record)
 
 
-def _best_record(task: Task, log: TuningLog, device: Device | RuntimeDevice | None) -> TrialRecord:
-    """The record of :func:`best_from_log`, from an open log."""
+def chosen(
+    task: Task, log: TuningLog, device: AnyDevice | None = None, fallback: str = "none"
+) -> Choice:
+    """The config that a log has for a task, by the rule of :func:`whet.apply_best`.
+
+    Args:
+        task: what is built.
+        log: an open log.
+        device: whose records are exact; None: this machine's.
+        fallback: as for :func:`whet.apply_best`.
+
+    Raises:
+        ArgumentError: there is no such fallback.
+        LogError: the log cannot be read, or no record applies.
+    """
+    source = Source((log,), device, check_fallback(fallback, "build"), estimated)
     space = replace(task, level="full").config_space  # a quick search may have found less
-    best = log.best_in(space, task.workload, task.target, device)
-    if best is not None:
-        return best
-    from whet.db.missing import explain
-
     tune = f"whet.tune(task, log={log.location!r})"
-    raise LogError(
-        f"build {task.workload} from log {log.location}",
-        *explain(log, task.workload, task.target, space.fingerprint, device, tune),
-    )
+    choice = choose([source], task.workload, task.target, space, tune=tune)
+    if choice.config is None:
+        request = f"build {task.workload} from log {log.location}"
+        raise LogError(request, choice.tuned_by.why, choice.way_out)
+    return choice
 
 
 def build_from_log(
     task: Task,
     log: TuningLog | str | os.PathLike[str],
-    device: Device | RuntimeDevice | None = None,
+    device: AnyDevice | None = None,
     name: str = "",
+    fallback: str = "none",
 ) -> Module:
     """Build a task's kernel with the best config that a log has for it.
 
@@ -66,28 +80,19 @@ def build_from_log(
         log: a log, its path or its URL.
         device: whose records count; None: this machine's.
         name: the kernel's; empty: the template's.
+        fallback: as for :func:`whet.apply_best`.
 
     Raises:
+        ArgumentError: there is no such fallback.
         LogError: as :func:`best_from_log`.
     """
     from whet.compiler import driver
-    from whet.compiler.abi.tuned_by import TunedBy
-    from whet.db.values.identity import device_key
 
+    check_fallback(fallback, "build")
     with opened(log, write=False) as tuning_log:
-        best = _best_record(task, tuning_log, device)
-        place = tuning_log.location
-    schedule, args = task.instantiate(best.config)
-    schedule.tuned_by = TunedBy(
-        "exact",
-        str(task.workload),
-        str(task.target),
-        device_key(best.device),
-        best.cost,
-        (best.run_id, best.number),
-        place,
-        "the best record of the log that was named",
-    )
+        choice = chosen(task, tuning_log, device, fallback)
+    schedule, args = task.instantiate(choice.config)
+    schedule.tuned_by = choice.tuned_by
     return driver.build(schedule, args, target=task.target, name=name or kernel_name(task))
 
 

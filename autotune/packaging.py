@@ -5,68 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from whet.autotune.apply import estimated
 from whet.autotune.deploy import kernel_name
 from whet.autotune.results.recorded import opened
 from whet.autotune.tasks.task import Task
+from whet.compiler.abi.tuned_by import TunedBy
 from whet.compiler.errors import ArgumentError, ArtifactError, LogError
 from whet.compiler.runtime.package.index import MOST_KERNELS, NAME, Index, Kernel, Library, Variant
+from whet.db.choose import Elsewhere, Source, check_fallback, choose
 
 if TYPE_CHECKING:
-    from whet.compiler.runtime.arrays.device import Device as RuntimeDevice
     from whet.compiler.runtime.module import Module
     from whet.compiler.target import Target
     from whet.db import TuningLog
-    from whet.db.values.records import TrialRecord
-    from whet.measure.device.names import Device
-    from whet.search_spaces import Config, ConfigSpace
+    from whet.measure.device.names import AnyDevice
+    from whet.search_spaces import Config
 
 Tasks = Task | Sequence[Task] | Mapping[str, Task]
 Say = Callable[[str], object]
+Chosen = tuple["Config", TunedBy]
 
 OLDER = {"x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2")}
 """Architecture of a task -> the levels that it is packaged for, too, where its own is wider."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A config for a kernel, and why it is that one.
-
-    Attributes:
-        config: of the space of the target that it is built for.
-        tuned_by: as JSON-able data. ``how`` is ``"exact"``: the best that was measured here for
-            this target; ``"device"``: on another machine; ``"target"``: for another target of the
-            task, and fitted to this one's space; ``"default"``: nothing was. ``why`` is a sentence;
-            ``workload``, ``target``, ``device``, ``cost`` (seconds a call) and ``trial`` (its run
-            and number) are the record's.
-    """
-
-    config: Config
-    tuned_by: Mapping[str, Any]
-
-    @staticmethod
-    def of(record: TrialRecord, how: str, config: Config, which: str = "") -> Choice:
-        """The choice of a record.
-
-        Args:
-            record: the best of its task.
-            how: see the class.
-            config: the record's, or what it became in another space.
-            which: words before the record's in ``why``.
-        """
-        from whet.compiler.target import Target
-        from whet.db.values.identity import device_key
-        from whet.search_spaces.values.counted import duration
-
-        target, device = Target(record.target), device_key(record.device)
-        why = f"trial {record.number}: {duration(record.cost)} for {target.short} on {device}"
-        tuned_by = {
-            "how": how, "workload": str(record.workload), "target": str(target), "device": device,
-            "cost": record.cost, "trial": [record.run_id, record.number], "why": which + why,
-        }  # fmt: skip
-        return Choice(config, tuned_by)
+UNTUNED = "untuned=True (--untuned) takes its default config"
 
 
 def package(
@@ -75,7 +39,8 @@ def package(
     log: TuningLog | str | os.PathLike[str] | None = None,
     *,
     levels: Sequence[str] = (),
-    device: Device | RuntimeDevice | None = None,
+    device: AnyDevice | None = None,
+    fallback: str | None = None,
     untuned: bool = False,
     cc: Mapping[str, str] | None = None,
     say: Say | None = None,
@@ -91,9 +56,11 @@ def package(
         levels: processors to make code for, of those of :data:`~whet.compiler.runtime.package.link.
             LEVELS`: ``"own"`` is each task's target as it is. None: by the task's architecture. A
             task for GPUs is packaged for its own target alone.
-        device: whose records count, as for ``build``; None: this machine's, and where it has none
-            of a target, those of the last machine that measured it.
-        untuned: take the default config of a task without a record.
+        device: whose records are exact, as for ``build``; None: this machine's.
+        fallback: how far to go where there is none, as for :func:`whet.apply_best`; None:
+            ``"device"``, which takes another machine's, unless ``device`` names one. For a level
+            of which no machine has a record, the one for the task's own target is fitted.
+        untuned: take the default config of a task without a record that applies.
         cc: architecture -> the C compiler that links for it; None: ``cc`` and
             ``aarch64-linux-gnu-gcc``.
         say: is called with a line about each kernel before it is built.
@@ -102,7 +69,7 @@ def package(
         The index of the file.
 
     Raises:
-        ArgumentError: there is no task, or what was given is none.
+        ArgumentError: there is no task, or what was given is none; there is no such fallback.
         ArtifactError: two tasks have one name, a level is not known, there is no C compiler for it,
             or the file cannot be written.
         LogError: the log cannot be read, or has no record of a task.
@@ -116,8 +83,10 @@ def package(
     file = path_of(request, path)
     check_place(request, file)
     named = _named(request, tasks)
+    fallback = ("device" if device is None else "none") if fallback is None else fallback
+    check_fallback(fallback, "package")
     with nullcontext() if log is None else opened(log, write=False) as tuning_log:
-        maker = _Maker(request, tuning_log, device, untuned, say or (lambda line: None))
+        maker = _Maker(request, tuning_log, device, fallback, untuned, say or (lambda line: None))
         for name, task in named.items():
             maker.add(name, task, levels)
     index, blobs = maker.made(cc or {})
@@ -155,12 +124,18 @@ class _Maker:
     """Builds kernels, and sorts them into libraries."""
 
     def __init__(
-        self, request: str, log: TuningLog | None, device: Any, untuned: bool, say: Say
+        self,
+        request: str,
+        log: TuningLog | None,
+        device: AnyDevice | None,
+        fallback: str,
+        untuned: bool,
+        say: Say,
     ) -> None:
         self._request, self._log, self._device = request, log, device
-        self._untuned, self._say = untuned, say
+        self._fallback, self._untuned, self._say = fallback, untuned, say
         self._libraries: dict[Library, list[Module]] = {}
-        self._kernels: list[tuple[str, Task, list[tuple[Library, Choice, Module]]]] = []
+        self._kernels: list[tuple[str, Task, list[tuple[Library, Chosen, Module]]]] = []
 
     def add(self, name: str, task: Task, levels: Sequence[str]) -> None:
         """Build a task's kernel for levels; those whose code runs on the same CPUs once.
@@ -171,7 +146,7 @@ class _Maker:
         from whet.compiler.runtime.package.link import level_target
 
         own = self._library(name, "own", task.target)
-        made: dict[Library, tuple[Library, Choice, Module]] = {}
+        made: dict[Library, tuple[Library, Chosen, Module]] = {}
         for level in levels or ("own", *OLDER.get(own.arch, ())):
             target = level_target(self._request, task.target, level)
             library = self._library(name, level, target)
@@ -181,12 +156,13 @@ class _Maker:
                 continue  # a newer processor runs what was tuned
             self._say(f"{name}: {library.level}, {library.arch}")
             one = replace(task, target=target)
-            choice = self._choose(one, task)
-            schedule, args = one.instantiate(choice.config)
+            config, tuned_by = self._choose(one, task)
+            schedule, args = one.instantiate(config)
+            schedule.tuned_by = tuned_by
             module = driver.build(schedule, args, target=target, name=name)
             library = self._known(library)
             self._libraries.setdefault(library, []).append(module)
-            made[library] = library, choice, module
+            made[library] = library, (config, tuned_by), module
         self._kernels.append((name, task, [*made.values()]))
 
     def _library(self, name: str, level: str, target: Target) -> Library:
@@ -202,56 +178,34 @@ class _Maker:
         same = (other for other in self._libraries if _place(other) == _place(library))
         return next(same, library)
 
-    def _choose(self, task: Task, own: Task) -> Choice:
-        """The config for a target of a task.
+    def _choose(self, task: Task, own: Task) -> Chosen:
+        """The config for a target of a task: by the rule of every build, but for the default.
 
         Raises:
             LogError: there is no record, and default configs were not allowed.
         """
-        space = replace(task, level="full").config_space
-        found = self._best(space, task)
-        if found is not None:
-            return Choice.of(*found, found[0].config)
+        full, tuned = replace(task, level="full"), replace(own, level="full")
+        if self._log is None:
+            if not self._untuned:
+                raise LogError(f"package {own}", "no log was given", f"log='whet.db'; {UNTUNED}")
+            return _default(full, "no log was given")
+        elsewhere = None
         if task.target != own.target:
-            found = self._best(replace(own, level="full").config_space, own)
-            if found is not None:
-                return Choice.of(found[0], "target", *_fitted(space, found[0].config))
-        if not self._untuned:
-            raise self._no_record(own)
-        why = "the log has no record of it" if self._log is not None else "no log was given"
-        about = {"workload": str(task.workload), "target": str(task.target)}
-        return Choice(space.default, {"how": "default", "why": why, **about})
-
-    def _best(self, space: ConfigSpace, task: Task) -> tuple[TrialRecord, str] | None:
-        """The best record of a task, and how: this machine's, or the last that measured it."""
-        from whet.measure.values import target_json
-
-        if self._log is None:
-            return None
-        found = self._log.best_in(space, task.workload, task.target, self._device)
-        if found is not None:
-            return found, "exact" if self._device is None else "device"
-        if self._device is not None:
-            return None
-        wanted = target_json(task.target)
-        runs = [r for r in self._log.runs() if (r.workload, r.target) == (task.workload, wanted)]
-        for run in sorted(runs, key=lambda run: run.started_at, reverse=True):
-            found = self._log.best_in(space, task.workload, task.target, run.device)
-            if found is not None:
-                return found, "device"
-        return None
-
-    def _no_record(self, task: Task) -> LogError:
-        request, way_out = f"package {task}", "untuned=True (--untuned) takes its default config"
-        if self._log is None:
-            return LogError(request, "no log was given", f"log='whet.db'; {way_out}")
-        from whet.db.missing import explain
-
-        why, other = explain(
-            self._log, task.workload, task.target, task.config_space.fingerprint, self._device,
+            elsewhere = Elsewhere(own.target, tuned.config_space)
+        choice = choose(
+            [Source((self._log,), self._device, self._fallback, estimated)],
+            task.workload,
+            task.target,
+            full.config_space,
+            elsewhere,
             f"whet.tune(task, log={self._log.location!r})",
-        )  # fmt: skip
-        return LogError(request, why, f"{other}; {way_out}")
+        )
+        if choice.config is not None:
+            return choice.config, _portable(choice.tuned_by)
+        if not self._untuned:
+            why, way_out = choice.tuned_by.why, choice.way_out
+            raise LogError(f"package {own}", why, f"{way_out}; {UNTUNED}")
+        return _default(full, f"no record of the log applies: {choice.tuned_by.why}")
 
     def made(self, cc: Mapping[str, str]) -> tuple[Index, list[bytes]]:
         """The index and the libraries of all that was added.
@@ -272,12 +226,13 @@ class _Maker:
         numbers = {library: number for number, library in enumerate(ordered)}
         kernels = []
         for name, task, made in self._kernels:
+            sorted_by_number = sorted(made, key=lambda one: numbers[one[0]])
             variants = [
                 Variant(
-                    numbers[library], choice.config.as_dict(), choice.tuned_by,
+                    numbers[library], config.as_dict(), tuned_by.to_json(),
                     str(module.get_function(name).signature),
                 )
-                for library, choice, module in sorted(made, key=lambda one: numbers[one[0]])
+                for library, (config, tuned_by), module in sorted_by_number
             ]  # fmt: skip
             kernels.append(Kernel(name, str(task.workload), tuple(variants)))
         version = installed_versions(("whet",)).get("whet", "")
@@ -295,12 +250,12 @@ def _width(library: Library) -> tuple[Any, ...]:
     return library.kind, library.arch, -len(library.needs), library.level, library.needs
 
 
-def _fitted(space: ConfigSpace, config: Config) -> tuple[Config, str]:
-    """A config of another target in a space, as it is or the nearest; and a word for which."""
-    from whet.compiler.errors import SpaceError
-    from whet.search_spaces.space.encoding import nearest
+def _default(task: Task, why: str) -> Chosen:
+    """The default config, and why it is that one."""
+    tuned_by = TunedBy("default", str(task.workload), str(task.target), why=why)
+    return task.config_space.default, tuned_by
 
-    try:
-        return space.from_choices(config.as_dict()), "as of "
-    except SpaceError:
-        return nearest(space, config), "the nearest to that of "
+
+def _portable(tuned_by: TunedBy) -> TunedBy:
+    """The reason without the folder of its log: it gives the same bytes wherever that lies."""
+    return replace(tuned_by, log=tuned_by.log.rpartition("/")[2])

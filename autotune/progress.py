@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ PLAIN_EVERY = 2.0
 """Seconds between the first plain lines; a long search says less and less often."""
 PLAIN_SHARE, PLAIN_AT_MOST = 0.05, 60.0
 """The pause grows to this share of the time that has passed, and to this many seconds at most."""
+
+SAME_EVERY = 30.0
+"""Seconds after which a plain line is repeated where nothing has changed but the time left."""
 
 
 @dataclass
@@ -71,6 +75,8 @@ class Progress:
         self._live: Any = None
         self._bar: TaskID | None = None
         self._printing = threading.Lock()
+        self._shown: tuple[object, ...] = ()
+        self._entered = ("", "")
         self._ended = threading.Event()
         self._clock: threading.Thread | None = None
 
@@ -132,21 +138,33 @@ class Progress:
 
     def enter(self, stage: str) -> None:
         """Say what is being done, where it is not a trial."""
+        again, self._entered = self._entered == (self._goal.name, stage), (self._goal.name, stage)
         self.stage = stage
-        if self._live is None:
+        if self._live is None and not again:
             self.say(f"{self._goal.name}: {stage}")
         else:
             self.tick()
 
-    def resumed(self, trials: list[Trial]) -> None:
-        """Count trials of earlier runs."""
-        for trial in trials:
-            self._count(trial)
+    def resumed(self, outcomes: Mapping[str, int], best: Trial | None, unchecked: int = 0) -> None:
+        """Count trials of earlier runs.
+
+        Args:
+            outcomes: how many ended with each status.
+            best: the fastest of them.
+            unchecked: how many had their numbers compared with nothing.
+        """
+        self._unchecked += unchecked
+        trials = sum(outcomes.values())
+        self.done += trials
+        self._goal.done += trials
+        self.outcomes.update(outcomes)
+        if best is not None and (self._goal.best is None or best.cost < self._goal.best.cost):
+            self._goal.best = best
         if trials:
-            known = counted(len(trials), "trial")
+            known = counted(trials, "trial")
             if not self._many:
-                known = f"{len(trials)} of {counted(self.total, 'trial')}"
-            are = "is" if len(trials) == 1 else "are"
+                known = f"{trials} of {counted(self.total, 'trial')}"
+            are = "is" if trials == 1 else "are"
             self.say(f"{self._goal.name}: {known} {are} in the log already")
 
     def trial(self, trial: Trial, own: bool = True) -> None:
@@ -233,9 +251,11 @@ class Progress:
         now = time.monotonic()
         pause = min(max(PLAIN_EVERY, PLAIN_SHARE * (now - self._began)), PLAIN_AT_MOST)
         with self._printing:
-            due = now - self._printed >= pause
+            best = None if self._goal.best is None else self._goal.best.cost
+            state = (self.done, self.stage, self._goal.name, best)
+            due = now - self._printed >= (pause if state != self._shown else max(pause, SAME_EVERY))
             if due:
-                self._printed = now
+                self._printed, self._shown = now, state
         if due:
             self.say(f"{self.name}: {self.done}/{self.total}  {self.line()}")
 

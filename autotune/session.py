@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING, Any
 from whet.autotune.progress import Progress
 from whet.autotune.results.result import TuneResult
 from whet.autotune.results.trial import Trial
-from whet.autotune.samplers import make_sampler
+from whet.autotune.results.unchecked import count_unchecked
+from whet.autotune.samplers import load_ahead, make_sampler
 from whet.autotune.search import outcome
 from whet.autotune.search.early_stop import TIMEOUT
+from whet.autotune.search.entries import entries_of, known_results
 from whet.autotune.search.finalists import SECONDS
-from whet.autotune.search.goal import Goal
 from whet.autotune.search.last_measurement import RESERVE, measure_finalists
 from whet.autotune.search.learning import Learning
-from whet.autotune.search.loop import Loop, News
+from whet.autotune.search.loop import Loop, News, Place
+from whet.autotune.search.order import window_for
 from whet.autotune.search.phase_times import PhaseTimes
-from whet.autotune.search.sharing import NAMED, Sharing, name_of
+from whet.autotune.search.sharing import HURRY, NAMED, Sharing, name_of
 from whet.autotune.stopping import ending_on_sigterm
 from whet.autotune.tasks.versions import peak_of, versions
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db.values.records import TrialEntry
+from whet.measure.pool.base import best_key
 from whet.measure.pool.protocol import hear_notes
 from whet.measure.values import MeasureOptions
 from whet.search_spaces.values.counted import counted
@@ -35,12 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from whet.autotune.arguments import TuneArguments
+    from whet.autotune.search.goal import Goal
     from whet.db import LogSession, TuningLog
+    from whet.db.values.claims import Answer
     from whet.measure import Pool
     from whet.measure.device.selection import Selection
-
-HURRY = 3.0
-"""Seconds for which a search that was interrupted waits for its log."""
 
 
 class Session:
@@ -49,18 +51,20 @@ class Session:
     Args:
         arguments: of the call.
         log: an open log.
-        place: where it is measured.
+        places: the kinds of devices on which it is measured.
 
     Attributes:
+        entries: each task on each kind of device.
         shared: its part in the log, while it measures.
         learning: what its samplers learn from besides their own trials.
         began: ``time.monotonic()`` at its beginning.
         busy_s: seconds in which at least one candidate was being built or measured.
-        failures: why a task could not even be begun, by its ``id``.
     """
 
-    def __init__(self, arguments: TuneArguments, log: TuningLog, place: Selection) -> None:
-        self.log, self.place, self.device = log, place, place.identity
+    def __init__(
+        self, arguments: TuneArguments, log: TuningLog, places: Sequence[Selection]
+    ) -> None:
+        self.log, self.places = log, places
         self.sampler, self.sampler_name = arguments.sampler, arguments.sampler_name
         self.seed, self.limits = int(arguments.seed), arguments.limits
         self.transfer, self.callbacks = arguments.transfer, arguments.callbacks
@@ -68,32 +72,24 @@ class Session:
         self.spent = PhaseTimes()
         self.began = time.monotonic()
         self.busy_s = 0.0
-        self.failures: dict[int, Exception] = {}
-        self.goals: list[Goal] = []
-        shares = [(task.on(place.target_of), weight) for task, weight in arguments.shares.values()]
-        self.tasks = [task for task, _ in shares]
-        self.many = len(self.tasks) > 1
-        for task, weight in shares:
-            try:
-                self.goals.append(Goal(task, weight, log, self.device))
-            except LogError:
-                raise
-            except Exception as error:
-                if not self.many:
-                    raise
-                self.failures[id(task)] = error
+        self.entries = entries_of(arguments, places, log)
+        self.many = len(self.entries) > 1
+        self.goals = [entry.goal for entry in self.entries if entry.goal is not None]
+        errors = [entry.error for entry in self.entries if entry.error is not None]
+        self.failed = bool(errors)
         if not self.goals:
-            raise next(iter(self.failures.values()))
+            raise errors[0]
         sizes = [goal.size for goal in self.goals]
         trials = int(arguments.trials)
         room = trials if None in sizes else sum(size for size in sizes if size is not None)
         self.total, self.exhausting = min(trials, room), room < trials
-        name = self.goals[0].name if not self.many else f"{len(self.tasks)} tasks"
+        name = self.goals[0].name if not self.many else f"{len(self.entries)} tasks"
         self.bar = Progress(name, self.total, 0.0, arguments.progress, timeout=self.limits.timeout)
-        self.learning = Learning(self.goals, log, self.device, self.bar.say, self.spent)
+        self.learning = Learning(self.goals, log, self.bar.say, self.spent)
         self.shared: Sharing | None = None
         self._logged: LogSession | None = None
         self._pool: Pool | None = None
+        self._window = 0
 
     # --- without measuring ------------------------------------------------------------------------
 
@@ -105,7 +101,7 @@ class Session:
         enough = sum(goal.known for goal in self.goals) >= self.total
         ended = [goal for goal in self.goals if goal.stopped or goal.is_full]
         settled = all(goal.recorded.settled for goal in self.goals)
-        if settled and (enough or len(ended) == len(self.goals)) and not self.failures:
+        if settled and (enough or len(ended) == len(self.goals)) and not self.failed:
             return True
         for goal in self.goals:
             goal.stopped = ""
@@ -144,9 +140,13 @@ class Session:
                 patience.seconds, patience.waiting = seconds, waiting
 
     def _run(self, workers: Any) -> list[TuneResult]:
+        self.learning.prepare()
+        load_ahead(self.sampler)
+        for goal in self.goals:
+            goal.read()
         with ExitStack() as stack:
             pool = self._pool = self._open(workers, stack)
-            busy = pool.busy_s
+            busy, self._window = pool.busy_s, window_for(pool)
             self._share()
             timed_out = self._search(pool)
             self._finish_runs(timed_out)
@@ -184,22 +184,28 @@ class Session:
             self._say_exhausted()
             for goal in self.goals:
                 self.bar.at(goal.name, goal.peak)
-                self.bar.resumed(goal.trials)
+                assert goal.past is not None  # it was read
+                unchecked = count_unchecked(goal.best, goal.trials)
+                self.bar.resumed(goal.past.outcomes(), goal.best, unchecked)
             self.bar.at(self.bar.name)
             self.bar.enter("starting the workers")
+            device: str | dict[str, str] = self.places[0].device
+            if len(self.places) > 1:
+                device = {place.kind: place.device for place in self.places}
             pool = open_pool(
                 workers,
                 options=self.options,
-                known=lambda program: self.log.known_program(program, self.device),
-                device=self.place.device,
+                known=known_results(self.entries, self.log),
+                device=device,
             )
             if pool is not workers:  # a pool that was passed in stays its owner's
                 stack.enter_context(pool)
             hear_notes(pool, self.bar.say)
             for goal in self.goals:
-                pool.compare_with(goal.input(goal.default))
+                default = goal.input(goal.default)
+                pool.compare_with(default)
                 if goal.best_cost is not None:
-                    pool.best_costs[goal.task.workload.key] = goal.best_cost
+                    pool.best_costs[best_key(default)] = goal.best_cost
         return pool
 
     def _search(self, pool: Pool) -> bool:
@@ -226,7 +232,6 @@ class Session:
             with self.spent.on("propose"):
                 features, prior = self.learning.of(goal, self.transfer)
                 sampler = make_sampler(self.sampler, goal.space, self._own_seed, features, prior)
-            self._check_opinion(sampler)
             goal.begin(sampler, self.limits)
         except (ArgumentError, LogError):
             raise
@@ -239,24 +244,16 @@ class Session:
         rank = self.shared.rank if self.shared is not None else 0
         return zlib.crc32(f"{self.seed} {rank}".encode()) if rank else self.seed
 
-    def _check_opinion(self, sampler: Any) -> None:
-        from whet.autotune.samplers.contract.base import SpaceSampler
-
-        silent = type(sampler).expected_gain is SpaceSampler.expected_gain
-        if self.limits.early_stop is True and silent:
-            raise ArgumentError(
-                f"tune(sampler={self.sampler_name!r}, early_stop=True)",
-                "this sampler does not say what it expects of the next trials",
-                'give early_stop=50 (trials without improvement), or sampler="xgb"',
-            )
-
     def _begin_run(self, goal: Goal) -> None:
         """A run begins with its first claim."""
         if goal.run_id is None:
             goal.run_id = self.start_run(goal, self.sampler_name)
 
-    def _finished(self, news: Sequence[News]) -> set[int]:
-        """Record results; returns the places of those that another search had recorded."""
+    def _finished(
+        self, news: Sequence[News], wanted: Sequence[Place]
+    ) -> tuple[set[int], list[Answer]]:
+        """Record results and claim configs; the places of those that another search had recorded,
+        and the answers."""
         assert self.shared is not None
         texts = [self.learning.text(one.goal, one.config) for one in news]
         with self.spent.on("log"):
@@ -265,7 +262,7 @@ class Session:
                 assert goal.run_id is not None
                 flop = goal.task.flop
                 entries.append(TrialEntry(goal.run_id, number, config, result, flop, text, told))
-            left_out = self.shared.record(entries)
+            left_out, answers = self.shared.exchange(entries, wanted)
         dropped = {i for i, one in enumerate(entries) if (one.run_id, one.number) in left_out}
         for place, (goal, number, config, result, _) in enumerate(news):
             if place in dropped:
@@ -278,7 +275,7 @@ class Session:
                 self.bar.trial(trial)
             for callback in self.callbacks:
                 callback(goal.task, trial)
-        return dropped
+        return dropped, answers
 
     def _heard_of(self, goal: Goal, trial: Trial) -> None:
         """Count a trial that another search recorded."""
@@ -288,7 +285,7 @@ class Session:
                 self.bar.at(goal.name)
             self.bar.trial(trial, own=False)
         if trial.result.ok:
-            key, bests = goal.task.workload.key, self._pool.best_costs
+            key, bests = best_key(goal.input(trial.config)), self._pool.best_costs
             bests[key] = min(trial.cost, bests.get(key, math.inf))
 
     # --- the log's runs ---------------------------------------------------------------------------
@@ -307,20 +304,21 @@ class Session:
         graph = graph_data(goal.task.template, goal.task.workload)
         search = {
             "trials": self.total,
-            "tasks": len(self.tasks),
+            "tasks": len(self.entries),
             "call": list(self.learning.call),
             "weight": goal.weight,
             "level": goal.task.level,
             "peak": goal.peak,
             "transfer": self.learning.until(goal) if self.transfer else False,
             "rank": self.shared.rank if self.shared is not None else 0,
+            "window": self._window,
             **asdict(self.limits),
             **(more or {}),
         }
         run_id = self.log.start_run(
             goal.task.workload,
             goal.task.target,
-            self.device,
+            goal.device,
             goal.space.fingerprint,
             sampler,
             self.seed,

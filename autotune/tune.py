@@ -14,7 +14,7 @@ from whet.autotune.results.recorded import opened
 from whet.autotune.results.result import TuneResult, TuneResults
 from whet.autotune.session import Session
 from whet.autotune.tasks.task import Task
-from whet.measure.device.selection import select_device
+from whet.measure.device.selection import select_devices
 from whet.measure.pool.open import describe_remote_cpu, describe_remote_gpu
 
 P = ParamSpec("P")
@@ -67,7 +67,9 @@ def tune(arguments: TuneArguments) -> TuneResult | TuneResults:
         The winner, measured once more, interleaved with the default config and the other
         finalists. It is the default config itself where nothing is faster beyond the noise. For a
         list of tasks, a :class:`TuneResults` of one result a task, in the order given; one that
-        failed says why.
+        failed says why. For several kinds of devices, a :class:`TuneResults`, too, of one result
+        for each task on each kind: the first task on all kinds, in the order given, then the next;
+        ``result.device`` is the kind, ``result.task.target`` its target.
 
     Raises:
         ArgumentError: an argument makes no sense.
@@ -82,7 +84,7 @@ def tune(arguments: TuneArguments) -> TuneResult | TuneResults:
     """
     tasks = arguments.tasks
     with ExitStack() as stack:
-        place = select_device(
+        places = select_devices(
             arguments.device,
             str(tasks[0].workload),
             [task.target for task in tasks],
@@ -92,13 +94,16 @@ def tune(arguments: TuneArguments) -> TuneResult | TuneResults:
         )
         say = partial(print, file=sys.stderr, flush=True) if arguments.progress else None
         log = stack.enter_context(opened(arguments.log, write=True, waiting=say))
-        session = Session(arguments, log, place)
+        session = Session(arguments, log, places)
         if session.complete:
             outcomes = session.results_from_log()
         else:
             log.check_writable(f"tune {arguments.name}: add trials")
             outcomes = session.run(arguments.workers)
-    results = dict(zip(arguments.shares, outcomes, strict=True))
-    if arguments.many:
-        return TuneResults(results[arguments.identity(task)] for task in tasks)
-    return outcomes[0]
+    if not arguments.many and len(places) == 1:
+        return outcomes[0]
+    results: dict[Any, list[TuneResult]] = {}
+    for entry, outcome in zip(session.entries, outcomes, strict=True):
+        for asked in entry.asked:
+            results.setdefault(asked, []).append(outcome)
+    return TuneResults(one for task in tasks for one in results[arguments.identity(task)])

@@ -13,7 +13,7 @@ from whet.autotune.results.failures import last_line
 from whet.autotune.results.recorded import known_here, opened
 from whet.autotune.results.trial import Trial
 from whet.autotune.search.finalists import SECONDS, is_behind, measure_again
-from whet.compiler.errors import ArgumentError, LogError, WhetError
+from whet.compiler.errors import ArgumentError, LogError, WhetError, nearest
 from whet.db.values.decision import judge
 from whet.db.values.identity import Location, device_key
 from whet.measure.device.identity import device_of
@@ -112,12 +112,29 @@ def verify_log(
         check = _Check(held, how, stack, say or _silent)
         tasks = [t for t in held.summary() if t.best is not None]
         if op is not None:
-            tasks = [t for t in tasks if t.workload.template == op]
+            tasks = _of_template(tasks, op, held.location)
         found = []
         for number, task in enumerate(tasks, 1):
             check.say(f"{number} of {counted(len(tasks), 'task')}: {task.workload}")
             found.append(check.verify(task))
         return found
+
+
+def _of_template(tasks: list[TaskSummary], op: str, location: str) -> list[TaskSummary]:
+    """The tasks of a template.
+
+    Raises:
+        LogError: there is none.
+    """
+    found = [t for t in tasks if t.workload.template == op]
+    if not found:
+        names = list(dict.fromkeys(t.workload.template for t in tasks))
+        raise LogError(
+            f"verify {op!r} in log {location}",
+            "it has no best record of this template",
+            f"{nearest(op, names)}it has records of: {', '.join(names) or '(none)'}",
+        )
+    return found
 
 
 def _silent(line: str) -> None:

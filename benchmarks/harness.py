@@ -19,7 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Sample", "interleaved", "keep", "machine", "path_of", "pin", "report"]
+__all__ = ["Sample", "headline", "interleaved", "keep", "machine", "path_of", "pin", "report"]
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -38,7 +38,9 @@ def machine() -> dict[str, Any]:
     from whet.compiler.target.machine import host
 
     facts = host.describe()
-    packages = ("whet", "numpy", "llvmlite", "torch", "triton", "pycuda")
+    packages = ["whet", "numpy", "llvmlite", "torch", "triton", "pycuda"]
+    packages += ["onnx", "onnxruntime", "openvino"]
+    packages += ["optuna", "xgboost", "sqlalchemy", "psycopg", "ray"]
     return {
         "cpu": host.cpu_model(),
         "vector_bytes": Target("llvm").vector_bytes,
@@ -69,16 +71,26 @@ def report(
     parser = argparse.ArgumentParser()
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
     options, _ = parser.parse_known_args(sys.argv[1:])
+    print("\n".join([headline(name, threads, device), *("  " + x for x in lines)]), flush=True)
+    if options.save:
+        keep(path_of(name, device), lines, data, device)
+
+
+def headline(name: str, threads: str, device: dict[str, Any] | None = None) -> str:
+    """The machine, the width of its vectors and the versions in a line.
+
+    Args:
+        name: the benchmark's.
+        threads: how many are used.
+        device: facts of the device that runs it, ``"name"`` among them; None: the CPU does.
+    """
     facts = machine()
     on = "" if device is None else f"{device['name']}; "
-    head = (
+    return (
         f"{name}: {on}{facts['cpu']}, {8 * facts['vector_bytes']}-bit vectors, {threads}, "
         f"load {facts['load']:.1f}, {facts['date']}; "
         + ", ".join(f"{k} {v}" for k, v in facts["versions"].items())
     )
-    print("\n".join([head, *("  " + line for line in lines)]), flush=True)
-    if options.save:
-        keep(path_of(name, device), lines, data, device)
 
 
 def path_of(name: str, device: dict[str, Any] | None = None) -> Path:

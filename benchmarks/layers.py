@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphs import Graph
+
+    from whet.autotune import Task
+    from whet.bench.operators.operator import Operator
 
 
 @dataclass(frozen=True)
 class Work:
-    """One operator at one size.
+    """One operator at one size, or one graph.
 
     Attributes:
         name: short, for the command line and the lines of the result.
-        template: Whet's template.
+        template: Whet's template; "": the work is a graph.
         args: its arguments.
+        graph: of a work without a template.
+        small: arguments of the template, or shapes of the graph's inputs, of the same work at a
+            size that the first cache holds; empty where its instructions are no limit.
     """
 
     name: str
-    template: str
-    args: tuple[Any, ...]
+    template: str = ""
+    args: tuple[Any, ...] = ()
+    graph: Graph | None = None
+    small: tuple[Any, ...] = ()
+
+    def task(self, target: Any) -> Task:
+        """The task of the work."""
+        import whet
+
+        if self.graph is not None:
+            return self.graph.task(target)
+        return whet.create_task(self.template, args=self.args, target=target)
+
+    @property
+    def few(self) -> Work:
+        """The work at the small size."""
+        if self.graph is not None:
+            return replace(self, graph=replace(self.graph, inputs=self.small), small=())
+        return replace(self, args=self.small, small=())
+
+    @property
+    def operator(self) -> Operator | None:
+        """The graph's row; None for a template, which has its own."""
+        return None if self.graph is None else self.graph.operator
 
 
 # Image, input channels, output channels, window, stride: the table of He et al. 2016 with the

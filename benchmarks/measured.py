@@ -10,14 +10,17 @@ from verdicts import Rows, Verdict, against, geomean
 import whet
 from whet.bench.comparison import Comparison
 
-LIBRARIES = ("torch", "triton", "numpy")
+LIBRARIES = ("torch", "triton", "numpy", "onnxruntime", "openvino")
 
 
 def line_of(name: str, row: Comparison) -> str:
     """One work in one line: ours, the shares of the limits, and the peers' best ways."""
     times = row.samples[row.best]
     parts = [f"{name:30s} {times.best * 1e6:9.1f} us ({times.median * 1e6:.1f})"]
-    if row.memory_bound:
+    if row.instructions:
+        share = row.moving_limit / times.best
+        parts.append(f"{row.bytes / times.best / 1e9:5.1f} GB/s, of the limit {share:.2f}")
+    elif row.memory_bound:
         rate = row.bytes / times.best / 1e9
         parts.append(f"{rate:5.1f} GB/s, of bandwidth {row.of_bandwidth(row.best)}")
     else:
@@ -52,6 +55,7 @@ class Results:
         self.failed: list[str] = []
         self.skipped: list[str] = []
         self.more: dict[str, Any] = {}
+        self._left_out: set[str] = set()
 
     def say(self, line: str) -> None:
         """A line of the result, which is shown at once."""
@@ -72,8 +76,9 @@ class Results:
             return
         self.rows[group][work.name] = row
         self.say("  " + line_of(work.name, row))
-        for said in row.left_out:
+        for said in set(row.left_out) - self._left_out:  # once is enough of what all have
             print(f"    (not a peer here: {said})", flush=True)
+        self._left_out |= set(row.left_out)
 
     def averages(self) -> None:
         """The geometric means of each group."""

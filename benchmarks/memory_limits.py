@@ -15,11 +15,10 @@ import harness
 import argparse
 import re
 from collections import Counter
-from typing import Any
 
 import whet
 from whet.bench.arguments import arrays_of, call_of
-from whet.bench.cpu.limits import Traffic
+from whet.bench.cpu.limits import Instructions, Traffic
 
 WORKS: tuple[tuple[str, str, tuple, tuple], ...] = (
     ("softmax 1024x1024", "softmax", ((1024, 1024),), ((3, 1024),)),
@@ -32,35 +31,25 @@ WORKS: tuple[tuple[str, str, tuple, tuple], ...] = (
 """Name, template, its arguments, and those of a size that the L1 cache holds."""
 TARGET = "llvm -num_threads=1"
 ROUNDS = 21
-CALLS = 100
 _VECTOR = re.compile(r"%(?:ymm|zmm|xmm)\d+")
 _JUMP = re.compile(r"^\s*j\w+\s+(\.L\w+)")
-
-
-def elements(arrays: Any) -> int:
-    """Of the largest array of a call."""
-    return max(x.size for x in arrays.values)
 
 
 def measured(template: str, args: tuple, small: tuple) -> dict[str, float]:
     """Seconds of the kernel, of its instructions alone, and of its bytes alone."""
     whole, part = (whet.create_task(template, args=a, target=TARGET) for a in (args, small))
-    arrays, few = arrays_of(whole), arrays_of(part)
-    again = whet.build(part).entry_func.repeater(few.values)
+    arrays = arrays_of(whole)
     traffic = Traffic(arrays, 1)
-    streams: list[float] = []
+    instructions = Instructions(arrays, [(whet.build(part), arrays_of(part))])
+    limits: dict[str, list[float]] = {"stream": [], "instructions": []}
     calls = {
         "kernel": call_of(whet.build(whole), arrays.values),
-        "in cache": lambda: again(CALLS),  # in machine code: a call from Python takes as long
-        "stream": lambda: streams.append(traffic.seconds(0.01)),
+        "stream": lambda: limits["stream"].append(traffic.seconds(0.01)),
+        "instructions": lambda: limits["instructions"].append(instructions.seconds(0.01)),
     }
     samples = harness.interleaved(calls, ROUNDS)
-    times = elements(arrays) / elements(few) / CALLS
-    return {
-        "kernel": samples["kernel"].best,
-        "instructions": samples["in cache"].best * times,
-        "stream": min(streams),
-    }
+    least = {name: min(seconds) for name, seconds in limits.items()}
+    return {"kernel": samples["kernel"].best, **least}
 
 
 def innermost_loops(assembly: str) -> list[list[str]]:

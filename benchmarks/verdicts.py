@@ -13,11 +13,12 @@ Rows = dict[str, Comparison]  # by the work's name
 
 @dataclass(frozen=True)
 class Verdict:
-    """One figure: what it is, what was measured, and what it must be at least."""
+    """One figure: what it is, what was measured, what it must be at least, and what falls short."""
 
     what: str
     measured: float
     least: float
+    short: tuple[str, ...] = ()
 
     @property
     def reached(self) -> bool:
@@ -30,7 +31,8 @@ class Verdict:
 
     def __str__(self) -> str:
         word = "reached    " if self.reached else "NOT REACHED"
-        return f"{word} {self.measured:6.3f} (at least {self.least:g})  {self.what}"
+        names = f": {', '.join(self.short)}" if self.short else ""
+        return f"{word} {self.measured:6.3f} (at least {self.least:g})  {self.what}{names}"
 
 
 def against(row: Comparison, library: str = "torch") -> float | None:

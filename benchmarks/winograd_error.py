@@ -20,8 +20,8 @@ from whet.compiler import te
 from whet.compiler.target import Target
 from whet.measure.stage.reference import RTOL
 from whet.search_spaces.template.config_scope import get_config
-from whet.search_spaces.operators.cpu.conv import winograd
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.rules.cpu.conv import winograd
+from whet.search_spaces.operators.conv_arguments import conv_shape
 from whet.search_spaces.template import template
 
 SHAPES = ((56, 64), (28, 128), (14, 256), (7, 512))
@@ -30,9 +30,7 @@ SHAPES = ((56, 64), (28, 128), (14, 256), (7, 512))
 @template("winograd_error", version=1)
 def convolution(size: int, channels: int, m: int) -> tuple[Any, list]:
     """A square image's 3x3 convolution by F(m x m, 3 x 3), channels last."""
-    shape = ConvShape.of(
-        "winograd_error", "NHWC", 1, channels, (size, size), channels, (3, 3), 1, 1
-    )
+    shape = conv_shape("winograd_error", "NHWC", 1, channels, (size, size), channels, (3, 3), 1, 1)
     cfg = get_config()
     cfg.define_knob("algorithm", [f"winograd{m}"])
     winograd.define(cfg, shape, Target.current())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import time
 from pathlib import Path
 
@@ -82,6 +81,8 @@ class ContentCache:
         return path
 
     def _write(self, path: Path, data: bytes) -> None:
+        import tempfile  # which reading does without
+
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".")
         try:
             with os.fdopen(handle, "wb") as file:

@@ -8,7 +8,7 @@ Nothing else looks at the environment.
 | ``WHET_CPU`` | ``native`` | the level that this machine passes for; see below |
 | ``CC`` | ``cc`` | the C compiler that links exported libraries and compiles target ``c`` |
 | ``CXX`` | ``g++`` | the C++ compiler that compiles kernels for the emulator |
-| ``WHET_CACHE_DIR`` | ``~/.cache/whet`` | folder of compiled GPU code; empty text: none is kept |
+| ``WHET_CACHE_DIR`` | ``~/.cache/whet`` | GPU code, facts of the CPU; empty text: keep none |
 | ``XDG_CACHE_HOME`` | ``~/.cache`` | where ``whet`` is, if ``WHET_CACHE_DIR`` is not set |
 | ``CUDA_VISIBLE_DEVICES`` | all | GPUs that programs see; names the lock of the one that measures |
 | ``CUDA_DEVICE_ORDER`` | ``FASTEST_FIRST`` | how CUDA numbers GPUs; or ``PCI_BUS_ID`` |

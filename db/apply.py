@@ -16,7 +16,7 @@ from whet.compiler.errors import ArgumentError, LogError
 from whet.compiler.target import Target
 from whet.db.choose import Choice, Estimate, Source, check_fallback, choose
 from whet.db.log import TuningLog
-from whet.db.tune_command import tune_command
+from whet.db.quick.place import place_of
 from whet.db.values.identity import Location, device_key, device_name
 from whet.measure.device.names import AnyDevice, names_device
 from whet.search_spaces import Config, Workload, space_of
@@ -69,7 +69,10 @@ class AppliedLog:
     @property
     def shown(self) -> str:
         """The call that made it, as a warning shows it."""
-        logs = [str(log.location if isinstance(log, TuningLog) else log) for log in self.given]
+        logs = [
+            log.location if isinstance(log, TuningLog) else place_of(log).shown
+            for log in self.given
+        ]
         return f"apply_best({', '.join(map(repr, logs))})"
 
     def __enter__(self) -> AppliedLog:
@@ -216,6 +219,8 @@ class _Scope:
 
     def _tune(self, choice: Choice) -> str:
         """The command that tunes what was chosen for."""
+        from whet.db.tune_command import tune_command
+
         target, log = Target(choice.tuned_by.target), self.source.logs[0].location
         return tune_command(choice.workload, target, self.owner.device, log)
 

@@ -1,21 +1,21 @@
 """The config that logs have for a workload: its own record, else one that may stand in for it.
 
 Step by step, and each step through all logs before the next: the best record of the workload for
-this target and device; that of another device; that of a near workload of the same template; the
-default config. How far to go is each log's own to say, by its ``fallback``.
+this target and device; that of another device; that for another target, where the caller names one;
+that of a near workload of the same template; the default config. How far to go is each log's own to
+say, by its ``fallback``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.abi.tuned_by import TunedBy
 from whet.compiler.errors import ArgumentError, SpaceError, nearest
-from whet.db.missing import NEVER, explain
-from whet.db.values.identity import device_key, device_name, distance
+from whet.db.values.identity import device_key, device_name, distance, target_difference
 from whet.measure.device.identity import device_of
 from whet.measure.device.names import AnyDevice, Device, is_model
 from whet.search_spaces.values.counted import counted
@@ -81,16 +81,35 @@ class Choice:
         config: None: the default one.
         tuned_by: which record, and why it.
         way_out: where no record applies: what to do.
+        record: the one that ``config`` is of, or was fitted from; None: no record applies.
     """
 
     workload: Workload
     config: Config | None
     tuned_by: TunedBy
     way_out: str = ""
+    record: TrialRecord | None = None
 
 
-def check_fallback(fallback: object) -> str:
+@dataclass(frozen=True)
+class Elsewhere:
+    """Another target of the same workload, whose records may be fitted.
+
+    Attributes:
+        target: canonical.
+        space: the workload's for that target.
+    """
+
+    target: Target
+    space: ConfigSpace
+
+
+def check_fallback(fallback: object, request: str = "apply_best") -> str:
     """Refuse what is none of :data:`FALLBACKS`.
+
+    Args:
+        fallback: what was given.
+        request: the function that it was given to.
 
     Raises:
         ArgumentError: it is none.
@@ -98,7 +117,7 @@ def check_fallback(fallback: object) -> str:
     if not isinstance(fallback, str) or fallback not in FALLBACKS:
         names = ", ".join(map(repr, FALLBACKS))
         raise ArgumentError(
-            f"apply_best(fallback={fallback!r})",
+            f"{request}(fallback={fallback!r})",
             "there is no such fallback",
             f"{nearest(fallback, FALLBACKS) if isinstance(fallback, str) else ''}fallbacks: "
             f'{names}; "device" takes other machines\' records of the same target, "shape" also '
@@ -108,7 +127,12 @@ def check_fallback(fallback: object) -> str:
 
 
 def choose(
-    sources: Sequence[Source], workload: Workload, target: Target, space: ConfigSpace
+    sources: Sequence[Source],
+    workload: Workload,
+    target: Target,
+    space: ConfigSpace,
+    elsewhere: Elsewhere | None = None,
+    tune: str = "as the next line says",
 ) -> Choice:
     """The config for a workload.
 
@@ -117,28 +141,39 @@ def choose(
         workload: what is built.
         target: canonical.
         space: the workload's, as it is today.
+        elsewhere: another target, whose records are fitted to ``space`` where this one has none.
+        tune: how it is tuned, for ``way_out``.
 
     Raises:
         LogError: a log cannot be read, or was altered.
     """
     asked = _Asked(workload, target, space)
+    if choice := _recorded(sources, asked):
+        return choice
+    if elsewhere is not None and (choice := _of_another_target(sources, asked, elsewhere)):
+        return choice
+    refused: list[str] = []
+    for source in sources:
+        if source.goes_to("shape") and (choice := _of_another_shape(asked, source, refused)):
+            return choice
+    why, way_out = _explained(asked, sources, tune)
+    why = "; ".join([why, *refused])
+    first = sources[0].logs[0].location
+    tuned_by = TunedBy("default", str(workload), str(target), log=first, why=why)
+    return Choice(workload, None, tuned_by, way_out)
+
+
+def _recorded(sources: Sequence[Source], asked: _Asked) -> Choice | None:
+    """The config of a record of the workload and target: of this device, else of another."""
     for source in sources:
         for log in source.logs:
-            record = log.best_in(space, workload, target, source.device)
+            record = log.best_in(asked.space, asked.workload, asked.target, source.device)
             if record is not None:
                 return asked.taken("exact", log, record, "its best record for this target and here")
     for source in sources:
         if source.goes_to("device") and (choice := _of_another_device(asked, source)):
             return choice
-    refused: list[str] = []
-    for source in sources:
-        if source.goes_to("shape") and (choice := _of_another_shape(asked, source, refused)):
-            return choice
-    why, way_out = _explained(asked, sources)
-    why = "; ".join([why, *refused])
-    first = sources[0].logs[0].location
-    tuned_by = TunedBy("default", str(workload), str(target), log=first, why=why)
-    return Choice(workload, None, tuned_by, way_out)
+    return None
 
 
 @dataclass(frozen=True)
@@ -163,7 +198,7 @@ class _Asked:
             log.location,
             why,
         )
-        return Choice(self.workload, config or record.config, tuned_by)
+        return Choice(self.workload, config or record.config, tuned_by, record=record)
 
     def device_of(self, source: Source) -> Device:
         """The device whose records are a source's own."""
@@ -196,6 +231,35 @@ def _of_another_device(asked: _Asked, source: Source) -> Choice | None:
                 "device", log, record, f"{why}{counted(k.succeeded, 'config')} worked there"
             )
     return None
+
+
+def _of_another_target(
+    sources: Sequence[Source], asked: _Asked, elsewhere: Elsewhere
+) -> Choice | None:
+    """The choice for another target, fitted to this one's space, which may have other knobs.
+
+    Raises:
+        SpaceError: no config of this target's space is valid.
+    """
+    there = _Asked(asked.workload, elsewhere.target, elsewhere.space)
+    found = _recorded(sources, there)
+    if found is None or found.record is None:
+        return None
+    config = _alike(asked.space, found.record.config.as_dict())
+    same = config.as_dict() == found.record.config.as_dict()
+    why = (
+        f"no record for {asked.target.short}; this is the best one for {_other(asked, there)}"
+        f"{'' if same else ', fitted to the space of this target'}"
+    )
+    return replace(found, config=config, tuned_by=replace(found.tuned_by, how="target", why=why))
+
+
+def _other(asked: _Asked, there: _Asked) -> str:
+    """Another target by its short name; by what differs where both have the same."""
+    if there.target.short != asked.target.short:
+        return there.target.short
+    pair = (one.target.canonical().to_json() for one in (there, asked))
+    return f"one with {target_difference(*pair)}"
 
 
 def _may_stand_in(device: Device, here: str) -> bool:
@@ -278,20 +342,25 @@ def _fitted(space: ConfigSpace, config: Config) -> Config:
         raise SpaceError(
             "a config of another shape", f"its knobs are {', '.join(choices) or '(none)'}"
         )
+    return _alike(space, choices)
+
+
+def _alike(space: ConfigSpace, choices: Mapping[str, Any]) -> Config:
     try:
         return space.from_choices(choices)
     except SpaceError:
         return space.nearest(choices)
 
 
-def _explained(asked: _Asked, sources: Sequence[Source]) -> tuple[str, str]:
+def _explained(asked: _Asked, sources: Sequence[Source], tune: str) -> tuple[str, str]:
     """Why no record applies, from the log that knows most of the workload; and the way out."""
+    from whet.db.missing import NEVER, explain
 
     def each() -> Iterator[tuple[str, str]]:
         for source in sources:
             for log in source.logs:
                 task = asked.workload, asked.target, asked.space.fingerprint
-                yield explain(log, *task, source.device, "as the next line says")
+                yield explain(log, *task, source.device, tune)
 
     said = list(each())
     return next((one for one in said if not one[0].startswith(NEVER)), said[0])

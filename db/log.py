@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LogError, SpaceError
 from whet.db.recorder import Recorder, new_run
-from whet.db.session import LogSession
 from whet.db.store.database import Database
 from whet.db.store.patience import PATIENCE
-from whet.db.values.claims import Counts, LoggedPoint, TaskKey
 from whet.db.values.identity import Location, device_key
 from whet.db.values.records import RunRecord, TaskSummary, TrialEntry, TrialRecord
 from whet.measure.device.identity import device_of
@@ -21,7 +19,9 @@ from whet.measure.values import AnyTarget, Json, MeasureResult, target_json
 from whet.search_spaces.values import Config, Workload
 
 if TYPE_CHECKING:
+    from whet.db.session import LogSession
     from whet.db.store.reading import Reader
+    from whet.db.values.claims import Counts, LoggedPoint, TaskKey
     from whet.search_spaces.space.config_space import ConfigSpace
 
 
@@ -175,6 +175,8 @@ class TuningLog(Database):
         Raises:
             LogError: the log cannot be written.
         """
+        from whet.db.session import LogSession  # which only searches need
+
         return LogSession(self, label or {})
 
     def trials(
@@ -342,17 +344,6 @@ class TuningLog(Database):
 
         return self.read("count trials", lambda c: points.counts_of(c, task))
 
-    def points(self, task: TaskKey) -> Iterator[LoggedPoint]:
-        """Every trial of a task's searches, in the order in which they were recorded.
-
-        Read by the thousand: what is added meanwhile may come, too. Trials that cannot be read are
-        left out.
-        """
-        mark, more = 0, True
-        while more:
-            page, mark, more = self._points(task, mark)
-            yield from page
-
     def news(self, task: TaskKey, mark: int = 0) -> tuple[list[LoggedPoint], int]:
         """The trials of a task's searches that were recorded since the last call, and a new mark.
 
@@ -361,28 +352,12 @@ class TuningLog(Database):
             mark: from the last call, or the id of a point; 0: from the first trial on.
 
         Returns:
-            The points, in the order in which they were recorded, at most some thousands; and the
-            mark for the next call.
+            The points, in the order in which they were recorded, at most some thousands,
+            those that cannot be read left out; and the mark for the next call.
         """
-        points, mark, _ = self._points(task, mark)
-        return points, mark
-
-    def _points(self, task: TaskKey, mark: int) -> tuple[list[LoggedPoint], int, bool]:
         from whet.db.store import points
 
         return self.read("read trials", lambda c: points.points_after(c, task, mark))
-
-    def page(self, task: TaskKey, start: int, count: int) -> list[TrialRecord]:
-        """Some trials of a task's searches, in the order in which they were recorded.
-
-        Args:
-            task: the task.
-            start: how many of them are before the page; those that cannot be read count.
-            count: the number of trials on it.
-        """
-        from whet.db.store import points
-
-        return self.read_records("read trials", lambda r: points.page_of(r, task, start, count))
 
     def export_json(self, path: Location) -> int:
         """:func:`whet.db.exchange.export_log` to a file; the number of records written."""

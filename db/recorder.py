@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -31,13 +30,15 @@ def new_run(
     versions: Json | None,
 ) -> RunRecord:
     """A run that begins now, with a name of its own; its arguments are those of a log's."""
+    from uuid import uuid4
+
     if device is None:
         from whet.compiler.target.machine import host
 
         device = host.describe()
     return RunRecord(
         id=0,
-        uid=uuid.uuid4().hex,
+        uid=uuid4().hex,
         workload=workload,
         target=target,
         device=device,
@@ -110,17 +111,20 @@ class Recorder:
         Raises:
             LogError: as of :meth:`whet.db.TuningLog.add_trial`.
         """
-        from whet.db.store import batches
-
         if not entries:
             return []
+        from whet.db.store import batches
 
         def write(connection: sa.Connection) -> list[TrialEntry]:
-            requests = {entry.run_id: entry.request for entry in reversed(entries)}
-            keys = {run: self.keys(connection, run, request) for run, request in requests.items()}
+            keys = self.keys_of(connection, entries)
             return batches.insert_trials(connection, entries, keys, drop_recorded)
 
         return self._database.write(entries[0].request, write)
+
+    def keys_of(self, connection: sa.Connection, entries: Sequence[TrialEntry]) -> dict[int, Json]:
+        """:meth:`keys` of the runs of trials."""
+        requests = {entry.run_id: entry.request for entry in reversed(entries)}
+        return {run: self.keys(connection, run, request) for run, request in requests.items()}
 
     def withdraw(self, trials: tuple[int, ...], why: str) -> int:
         """Mark trials and all others of their configs; return how many bear the reason then.

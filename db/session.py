@@ -19,7 +19,7 @@ from whet.compiler.errors import LogError
 from whet.db.store.processes import Process
 from whet.db.values.claims import Answer, TaskKey
 from whet.db.values.identity import clean_text, config_digest
-from whet.db.values.records import Told, TrialEntry
+from whet.db.values.records import TrialEntry
 from whet.measure.values import Json
 from whet.search_spaces.values import Config
 
@@ -34,6 +34,9 @@ LEASE_S = 30.0
 """Seconds without a beat after which a session is taken for dead."""
 JOIN_S = 5.0
 """Seconds for which the end of a session waits for a beat that is under way."""
+
+_over: set[str] = set()
+"""Sessions of this process that have ended, and of which no log could be told."""
 
 
 class Watch:
@@ -63,7 +66,8 @@ class Watch:
             beat, still = before.get(row.id, (row.beat, 0.0))
             still = still + step if beat == row.beat else 0.0
             self._still[row.id] = (row.beat, still)
-            if still >= LEASE_S or process_of(row).is_gone(self.observer):
+            over = row.uid in _over or process_of(row).is_gone(self.observer)
+            if over or still >= LEASE_S:
                 dead.append(row)
         return dead
 
@@ -76,7 +80,7 @@ class _Heart:
 
     def __init__(self, log: TuningLog, session_id: int, watch: Watch) -> None:
         self.log, self.session_id, self.watch = log, session_id, watch
-        self.stop = threading.Event()
+        self.stop, self.returned = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self.run, name="whet session", daemon=True)
 
     def run(self) -> None:
@@ -90,11 +94,11 @@ class _Heart:
     def beat(self) -> None:
         from whet.db.store import claims
 
-        def write(connection: sa.Connection) -> None:
-            if not self.stop.is_set():
-                claims.beat(connection, self.session_id)
+        def write(connection: sa.Connection) -> bool:
+            return not self.stop.is_set() and claims.beat(connection, self.session_id)
 
-        self.log.write("show that a search is alive", write, at_once=True)
+        if self.log.write("show that a search is alive", write, at_once=True):
+            self.returned.set()
 
     def look(self) -> None:
         """End the sessions that are dead."""
@@ -107,6 +111,13 @@ class _Heart:
                 claims.end_session(connection, row.id, claims.GONE, row.beat)
 
             self.log.write("end the claims of a dead search", end, at_once=True)
+
+
+def _give_up(stop: threading.Event, uid: str) -> None:
+    """End the thread of a session that nobody holds any more."""
+    if not stop.is_set():
+        stop.set()
+        _over.add(uid)
 
 
 class LogSession:
@@ -131,12 +142,14 @@ class LogSession:
 
         self.log, self.uid = log, uuid.uuid4().hex
         self._process = Process.this()
+        _over.add(self.uid)  # until it has begun: its row may be there though no answer came
         self._id: int = log.write(
             "open a session",
             lambda connection: claims.insert_session(connection, self.uid, self._process, label),
         )
+        _over.discard(self.uid)
         self._heart = _Heart(log, self._id, Watch(self._process))
-        weakref.finalize(self, self._heart.stop.set)
+        weakref.finalize(self, _give_up, self._heart.stop, self.uid)
         with suppress(LogError):
             self._heart.look()  # so that a search that goes on at once finds its claims free
         self._heart.thread.start()
@@ -150,14 +163,7 @@ class LogSession:
     def __exit__(self, kind: object, *error: object) -> None:
         self.close("finished" if kind is None else "failed")
 
-    def reserve(
-        self,
-        run_id: int,
-        number: int,
-        config: Config,
-        told: Told | None = None,
-        total: int | None = None,
-    ) -> Answer:
+    def reserve(self, run_id: int, number: int, config: Config, total: int | None = None) -> Answer:
         """Claim a config, before it is measured.
 
         Claimed again for the same run and number, it is still :class:`~whet.db.values.claims.Mine`.
@@ -166,8 +172,6 @@ class LogSession:
             run_id: from :meth:`~whet.db.TuningLog.start_run`.
             number: the trial's number in the run.
             config: the candidate.
-            told: what its proposer was told of since the proposal before: numbers of its own run,
-                and ``"t<id>"`` for trials of others; kept with the trial.
             total: configs of the task that all searches together try; None: any number.
 
         Returns:
@@ -177,17 +181,7 @@ class LogSession:
         Raises:
             LogError: no such run; the config is of another space; the log cannot be written.
         """
-        from whet.db.store import batches, claims
-
-        request = f"claim trial {number} of run {run_id}"
-
-        def write(connection: sa.Connection) -> Answer:
-            keys = self.log.recorder.keys(connection, run_id, request)
-            batches.check_space(request, config, keys)
-            claim = claims.Claim(self._id, run_id, number, config_digest(config), told)
-            return claims.insert_claim(connection, claim, keys, self._process, total)
-
-        return self.log.write(request, write)
+        return self.reserve_all([(run_id, number, config)], total)[0]
 
     def reserve_all(
         self,
@@ -208,17 +202,30 @@ class LogSession:
         Raises:
             LogError: as of :meth:`reserve`.
         """
+        return self.exchange((), wanted, total, together)[1]
+
+    def exchange(
+        self,
+        entries: Sequence[TrialEntry],
+        wanted: Sequence[tuple[int, int, Config]],
+        total: int | None = None,
+        together: Iterable[TaskKey] = (),
+    ) -> tuple[list[TrialEntry], list[Answer]]:
+        """:meth:`add_trials`, then :meth:`reserve_all`, in one transaction: all or none.
+
+        Returns: the entries that were left out; an answer to each claim.
+        """
         from whet.db.store import batches, claims, queries
 
         if not wanted:
-            return []
+            return self.add_trials(entries), []
         others = list(together)
 
         def request(run_id: int, number: int) -> str:
             return f"claim trial {number} of run {run_id}"
 
-        def write(connection: sa.Connection) -> list[Answer]:
-            keys = {}
+        def write(connection: sa.Connection) -> tuple[list[TrialEntry], list[Answer]]:
+            keys = self.log.recorder.keys_of(connection, entries)
             for run_id, number, config in wanted:
                 if run_id not in keys:
                     asked = request(run_id, number)
@@ -233,9 +240,16 @@ class LogSession:
                 for t in others
             ]
             tasks = [one for one in named if one is not None]
-            return claims.insert_claims(connection, made, keys, self._process, total, tasks)
+            # All at once, before anything is written: two searches would wait in a circle.
+            locked = batches.lock_tasks(connection, keys.values(), tasks)
+            left_out = batches.insert_trials(connection, entries, keys, True, locked)
+            answers = claims.insert_claims(
+                connection, made, keys, self._process, total, tasks, locked
+            )
+            return left_out, answers
 
-        return self.log.write(request(*wanted[0][:2]), write)
+        doing = entries[0].request if entries else request(*wanted[0][:2])
+        return self.log.write(doing, write)
 
     def rank(self, tasks: Iterable[str]) -> int:
         """The number of running sessions, begun before this one, that search a task of its own.
@@ -254,6 +268,14 @@ class LogSession:
             for names in named
             if isinstance(names, list)
         )
+
+    def has_returned(self) -> bool:
+        """True once after this session was taken for dead: its claims are ended, and may be made
+        again."""
+        if not self._heart.returned.is_set():
+            return False
+        self._heart.returned.clear()  # only where it was set: it may be set at any moment
+        return True
 
     def release(self, run_id: int, configs: Sequence[Config]) -> None:
         """Give claims up: the configs were not measured, and others may.
@@ -297,15 +319,17 @@ class LogSession:
             state: how it ended, such as ``"finished"``, ``"interrupted"`` or ``"failed"``.
 
         Raises:
-            LogError: the log cannot be written. Its claims end then as a dead process's do.
+            LogError: the log cannot be written. Its claims end then as a dead process's do; for
+                the next session of this process at once.
         """
         from whet.db.store import claims
 
         if self._heart.stop.is_set():
             return
-        self._heart.stop.set()
+        _give_up(self._heart.stop, self.uid)
         self._heart.thread.join(JOIN_S)
         self.log.write(
             "end a session",
             lambda connection: claims.end_session(connection, self._id, clean_text(state)),
         )
+        _over.discard(self.uid)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
@@ -52,6 +52,14 @@ LIMITS = {
     "rtol": POSITIVE,
 }
 """The ranges of :class:`MeasureOptions`' fields."""
+
+
+def median(costs: Sequence[float]) -> float:
+    """The median, as ``statistics`` has it, which takes a while to load."""
+    ordered, middle = sorted(costs), len(costs) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
 
 
 @dataclass(frozen=True)
@@ -145,7 +153,7 @@ class MeasureResult:
         The median is what a user sees on the machine as it is; the minimum (:attr:`min_cost`)
         would reward the one lucky repeat, and crowns the noisier of two equal kernels.
         """
-        return statistics.median(self.costs) if self.costs else math.inf
+        return median(self.costs) if self.costs else math.inf
 
     @property
     def min_cost(self) -> float:

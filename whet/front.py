@@ -25,6 +25,7 @@ def build(
     *,
     log: Any = None,
     device: Any = None,
+    fallback: str = "none",
 ) -> Module:
     """Build a schedule, loop IR, or a task with its best config.
 
@@ -37,6 +38,8 @@ def build(
             config. Without one the config in force (:func:`whet.apply_best`), or the default one.
         device: with ``log``: whose records count, a fingerprint or a device such as ``"cuda:0"`` or
             ``"cuda-emulator"``; None: this machine's device for the task's target.
+        fallback: with ``log``: how far to go where it has no such record, as for
+            :func:`whet.apply_best`: ``"none"``, ``"device"`` or ``"shape"``.
 
     Returns:
         A module that is called with numpy or ``whet.nd`` arrays, outputs included; ``tuned_by``
@@ -44,14 +47,10 @@ def build(
 
     Raises:
         ArgumentError: for arguments that do not fit together.
-        LogError: if the log cannot be read, or ``log`` has no record for the task.
+        LogError: if the log cannot be read, or ``log`` has no record that applies to the task.
     """
-    if device is not None and (log is None or not isinstance(inputs, Task)):
-        raise ArgumentError(
-            f"build(..., device={device!r})",
-            "a device chooses among the records of a log",
-            "whet.build(task, log='whet.db', device=...); code is built for its target",
-        )
+    if log is None or not isinstance(inputs, Task):
+        _check_no_choice(device, fallback)
     if not isinstance(inputs, Task):
         if log is not None:
             raise ArgumentError(
@@ -68,9 +67,25 @@ def build(
         )
     name = kernel_name(inputs) if name == "default_function" else name
     if log is not None:
-        return build_from_log(inputs, log, device, name)
+        return build_from_log(inputs, log, device, name, fallback)
     with inputs.target:
         resolved = resolved_in_force(inputs.workload)
         schedule, tensors = inputs.instantiate(resolved.config)
         schedule.tuned_by = resolved.tuned_by
         return driver.build(schedule, tensors, inputs.target, name=name)
+
+
+def _check_no_choice(device: object, fallback: object) -> None:
+    """Refuse arguments that choose among the records of a log where there is none."""
+    if fallback != "none":
+        raise ArgumentError(
+            f"build(..., fallback={fallback!r})",
+            "a fallback chooses among the records of a log",
+            "whet.build(task, log='whet.db', fallback=...), or whet.apply_best(log, fallback=...)",
+        )
+    if device is not None:
+        raise ArgumentError(
+            f"build(..., device={device!r})",
+            "a device chooses among the records of a log",
+            "whet.build(task, log='whet.db', device=...); code is built for its target",
+        )

@@ -53,6 +53,8 @@ class LoopFeatures(Rows):
             if program is not None:
                 groups.setdefault(program, []).append((i, values))
         out = nothing(len(points))
+        for program in [program for program in groups if not program.statements]:
+            del groups[program]  # extern calls alone: no loop can be read, and the row says so
         if groups:
             stacked = [(p, np.array([v for _, v in m], np.int64)) for p, m in groups.items()]
             order = [i for members in groups.values() for i, _ in members]

@@ -9,8 +9,8 @@ import numpy as np
 
 from whet.autotune.features.columns import NAMES
 
-ROWS_KEPT = 50_000
-"""Rows kept, about 40 MB; the oldest are dropped."""
+ROWS_KEPT = 16_384
+"""Rows kept, about 15 MB; those that were not asked for for longest are dropped."""
 AT_ONCE = 512
 """Points whose rows are computed at a time."""
 
@@ -48,6 +48,8 @@ class Rows(ABC):
             rows = self._compute(table[[i for _, i in some]])
             self._rows.update((k, row) for (k, _), row in zip(some, rows))
         out = np.stack([self._rows[k] for k in keys]) if keys else nothing(0)
+        for key in keys:
+            self._rows.move_to_end(key)
         while len(self._rows) > ROWS_KEPT:
             self._rows.popitem(last=False)
         return out

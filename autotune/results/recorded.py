@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 COUNTED = "counted"
 """Where the options of a last measurement say how many configs of its task were tried by then."""
+KNOWN = "known"
+"""Where they say how many of these are of the space's level that was searched."""
 
 
 @dataclass(frozen=True)
@@ -48,30 +50,11 @@ class TaskRuns:
     runs: tuple[RunRecord, ...]
 
 
-@dataclass(frozen=True)
-class TaskTrials:
-    """One task's runs with their trials.
-
-    Attributes:
-        task: the runs.
-        searched: trials of searches, in order of runs and numbers.
-        finals: the newest finished interleaved measurement of the default and the fastest.
-        best: the best by the log's rule; None where nothing worked.
-        newer: trials of searches that were begun after ``finals``.
-        grown: whether searches that were running by then have tried configs since ``finals``.
-    """
+class _Decided:
+    """The runs of a task, and the last of them that measured its finalists."""
 
     task: TaskRuns
-    searched: list[TrialRecord]
     finals: list[TrialRecord]
-    best: TrialRecord | None
-    newer: list[TrialRecord] = field(default_factory=list)
-    grown: bool = False
-
-    @property
-    def settled(self) -> bool:
-        """True if the best and the default were measured together, with nothing tried since."""
-        return bool(self.finals) and not self.newer and not self.grown
 
     @property
     def searches(self) -> list[RunRecord]:
@@ -91,6 +74,41 @@ class TaskTrials:
     def verdict(self) -> Verdict[Trial]:
         """The outcome of the last interleaved measurement."""
         return judge([Trial.of(record) for record in self.finals])
+
+
+@dataclass(frozen=True)
+class TaskState(_Decided):
+    """One task's runs, and how far it is decided which config is its best.
+
+    Attributes:
+        task: the runs.
+        finals: the newest finished interleaved measurement of the default and the fastest.
+        settled: True if the best and the default were measured together, with nothing tried since.
+        known: where it is settled, and the log counts no other configs than then: how many of them
+            are of the task's space, by its level, as far as the log says.
+    """
+
+    task: TaskRuns
+    finals: list[TrialRecord]
+    settled: bool
+    known: dict[str, int]
+
+
+@dataclass(frozen=True)
+class TaskTrials(_Decided):
+    """One task's runs with their trials.
+
+    Attributes:
+        task: the runs.
+        searched: trials of searches, in order of runs and numbers.
+        finals: the newest finished interleaved measurement of the default and the fastest.
+        best: the best by the log's rule; None where nothing worked.
+    """
+
+    task: TaskRuns
+    searched: list[TrialRecord]
+    finals: list[TrialRecord]
+    best: TrialRecord | None
 
     @property
     def compared(self) -> bool:
@@ -193,20 +211,35 @@ def _sorted(log: TuningLog, task: TaskRuns, records: Sequence[TrialRecord]) -> T
     known = [r for r in records if r.run_id in sampler]
     searched = [r for r in known if sampler[r.run_id] != FINALISTS_RUN]
     decide = deciding(task.runs)
-    newer = set(decide.searches) if decide.finals else set()
-    counted = next((search_options(r).get(COUNTED) for r in task.runs if r.id == decide.finals), 0)
-    grown = False
-    if isinstance(counted, int) and counted:
-        key = TaskKey(task.workload, task.target, task.device, task.fingerprint)
-        grown = log.counts(key).trials > counted
     return TaskTrials(
         task,
         searched,
         finals=[r for r in known if r.run_id == decide.finals],
         best=log.best(task.workload, task.target, task.device, task.fingerprint),
-        newer=[r for r in searched if r.run_id in newer],
-        grown=grown,
     )
+
+
+def read_state(log: TuningLog, key: TaskKey) -> TaskState:
+    """The runs of a task and its last measurement; none of its searches' trials is read."""
+    from whet.db.store import points
+
+    runs = tuple(log.read_records("read runs", lambda reader: points.used_runs(reader, key)))
+    task = TaskRuns(key.workload, key.target, key.device, key.fingerprint, runs)
+    decide = deciding(runs)
+    if decide.finals is None:
+        return TaskState(task, [], False, {})
+    of_task = (key.workload, key.target, key.device, key.fingerprint)
+    finals = log.trials(*of_task, run_id=decide.finals)
+    newer = log.read("look for trials", lambda c: points.has_trials(c, decide.searches))
+    options = next(search_options(run) for run in runs if run.id == decide.finals)
+    counted, trials = options.get(COUNTED), log.counts(key).trials
+    grown = isinstance(counted, int) and 0 < counted < trials
+    settled = bool(finals) and not newer and not grown
+    known: dict[str, int] = {}
+    match options.get("level"), options.get(KNOWN):
+        case str(level), int(of_it) if settled and counted == trials and 0 < of_it <= trials:
+            known[level] = of_it
+    return TaskState(task, finals, settled, known)
 
 
 def find_tasks(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from whet.autotune.results.logged_trials import LoggedTrials
 from whet.autotune.results.trial import Trial, rate_words
 from whet.autotune.results.unchecked import unchecked_words
 from whet.db.values.quality import quality_words
@@ -39,7 +40,9 @@ class TuneResult:
         best: the winner of the last, interleaved measurement; the default config where nothing
             is faster for certain; None when the search ended before anything worked.
         default: the default config, measured beside the winner; None as above.
-        trials: all trials in order, as they were measured during the search.
+        trials: all trials in order, as they were measured during the search: a sequence, which
+            reads them from the log when it is asked for them, where they are more than some
+            thousands.
         log: where they are recorded.
         state: ``"finished"``, ``"stopped"`` (before its number of trials, for the reason in
             ``stopped``), ``"exhausted"`` (the space is smaller than the budget),
@@ -58,12 +61,13 @@ class TuneResult:
             ``propose``, ``features``, ``log``, ``waiting`` (for workers), ``start`` and
             ``finalists``; of the workers ``build`` and ``measure``. With many tasks ``wall``,
             ``idle`` and ``waiting`` are shared out by the trials.
+        device: the kind of device, where the search had several; else "".
     """
 
     task: Task
     best: Trial | None
     default: Trial | None
-    trials: list[Trial]
+    trials: Sequence[Trial]
     log: str = ""
     state: str = FINISHED
     compared: bool = True
@@ -72,6 +76,12 @@ class TuneResult:
     better: bool = True
     stopped: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
+    device: str = ""
+
+    @property
+    def name(self) -> str:
+        """The workload, with the kind of device where there were several."""
+        return f"{self.task.workload} on {self.device}" if self.device else str(self.task.workload)
 
     @property
     def speedup(self) -> float:
@@ -120,11 +130,13 @@ class TuneResult:
 
     def outcomes(self) -> dict[str, int]:
         """How many trials ended with each status, the commonest first."""
+        if isinstance(self.trials, LoggedTrials):
+            return dict(self.trials.outcomes().most_common())
         return dict(Counter(t.result.status for t in self.trials).most_common())
 
     def __str__(self) -> str:
         why = f": {self.stopped}" if self.stopped else ""
-        lines = [f"{self.task.workload}: {counted(len(self.trials), 'trial')}, {self.state}{why}"]
+        lines = [f"{self.name}: {counted(len(self.trials), 'trial')}, {self.state}{why}"]
         outcomes = self.outcomes()
         failed = {k: n for k, n in outcomes.items() if k not in (OK, PRUNED)}
         if failed:
@@ -171,7 +183,7 @@ class TuneResult:
         if self.best is not None and not math.isnan(self.speedup):
             said += f", {self.speedup:.2f}x"
         trials = counted(len(self.trials), "trial")
-        return f"<TuneResult {self.task.workload}: {trials}, {self.state}, {said}>"
+        return f"<TuneResult {self.name}: {trials}, {self.state}, {said}>"
 
     def _speedup_text(self) -> str:
         if not self.better:

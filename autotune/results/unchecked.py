@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from whet.autotune.results.trial import Trial
 from whet.measure.values import MeasureResult
 from whet.search_spaces.values.counted import counted
 
@@ -12,6 +13,18 @@ from whet.search_spaces.values.counted import counted
 def is_unchecked(result: MeasureResult) -> bool:
     """A success whose cost is predicted, and whose numbers were compared with nothing."""
     return bool(result.ok and result.predicted) and not result.environment.get("checked", False)
+
+
+def count_unchecked(best: Trial | None, trials: Iterable[Trial]) -> int:
+    """How many trials of a search there are whose numbers were compared with nothing.
+
+    Args:
+        best: the fastest of them; where its cost was measured, none is looked at.
+        trials: of the search.
+    """
+    if best is None or not best.result.predicted:
+        return 0
+    return sum(is_unchecked(trial.result) for trial in trials)
 
 
 def unchecked_words(results: Iterable[MeasureResult]) -> str:

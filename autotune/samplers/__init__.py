@@ -5,6 +5,7 @@ Importing this module does not import Optuna; making a sampler does.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
@@ -80,6 +81,41 @@ def _check_optunas(name: str) -> None:
             f"it needs the package {package!r}, which is not installed",
             f'pip install {package}, or sampler="{ours}", which does without',
         )
+
+
+def load_ahead(sampler: Any) -> None:
+    """Load the libraries of a sampler, while others do what has to be done before it proposes.
+
+    Args:
+        sampler: as of :func:`check_sampler`.
+    """
+    import threading
+
+    def load() -> None:
+        with suppress(Exception):  # who needs them says what is wrong with them
+            from whet.autotune.samplers.model.cost_model import load_libraries
+
+            load_libraries()
+
+    if sampler == "xgb":
+        threading.Thread(target=load, name="whet imports", daemon=True).start()
+
+
+def has_opinion(sampler: Any) -> bool:
+    """True if a sampler says what it expects of the next trials.
+
+    Args:
+        sampler: as of :func:`check_sampler`.
+    """
+    import importlib
+
+    from whet.autotune.samplers.contract.base import SpaceSampler
+
+    kind = type(sampler)
+    if isinstance(sampler, str):
+        module, name = SAMPLERS[sampler]
+        kind = getattr(importlib.import_module(module), name)
+    return issubclass(kind, SpaceSampler) and kind.expected_gain is not SpaceSampler.expected_gain
 
 
 def make_sampler(

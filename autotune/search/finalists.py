@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 FINALISTS = 4
 """How many of the fastest candidates are measured again, beside the default."""
+KEPT = 64
+"""Fastest trials that a search keeps of the programs that it measures, at least."""
+ENOUGH = 2 * FINALISTS
+"""Fastest programs that are looked for among recorded trials."""
 FEWEST, MOST = 6, 30
 """Rounds of the last measurement; six are the fewest that an interval can be told from."""
 SOONEST = 3
@@ -44,6 +49,56 @@ def finalists(trials: Iterable[Trial], default: Config) -> list[Trial]:
             programs.add(trial.result.program_hash)
         chosen.append(trial)
     return chosen
+
+
+class Leaders:
+    """The fastest trials of different programs so far: any of them may become a finalist.
+
+    A program's later trials have the costs of its first, whose result they take.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, Trial] = {}  # by program, or by config where its program is not known
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(sorted(self._of.values(), key=_order))
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    @property
+    def best(self) -> Trial | None:
+        """The fastest of all; None before the first success."""
+        return min(self._of.values(), key=_order, default=None)
+
+    def add(self, trial: Trial) -> None:
+        """Take note of a trial; failures are passed over."""
+        if not trial.result.ok:
+            return
+        key = trial.result.program_hash or trial.config.key
+        known = self._of.get(key)
+        if known is None or _order(trial) < _order(known):
+            self._of[key] = trial
+        if len(self._of) > 2 * KEPT:
+            self._of = {t.result.program_hash or t.config.key: t for t in list(self)[:KEPT]}
+
+
+def _order(trial: Trial) -> tuple[float, int]:
+    return trial.cost, trial.number
+
+
+def leaders_of(fastest: Iterable[Trial]) -> Leaders:
+    """The leaders among recorded trials.
+
+    Args:
+        fastest: the fastest first; as many are looked at as it takes.
+    """
+    leaders = Leaders()
+    for trial in fastest:
+        leaders.add(trial)
+        if len(leaders) >= ENOUGH:
+            break
+    return leaders
 
 
 def numbered(chosen: list[Trial]) -> list[Trial]:
@@ -90,17 +145,27 @@ class Rounding:
     Who is behind the leader beyond the noise is left out, and its time goes to rounds of those
     that are close. The default is kept for enough rounds to tell its distance with confidence.
 
+    A turn takes what the clock says, not only what its cost says: sending, loading, checking, the
+    calls of which a cost is the mean.
+
     Args:
         count: how many are measured; the first of them is the default.
-        seconds: time for all rounds.
+        seconds: time for all rounds, from the first call on.
+        clock: tells seconds.
     """
 
-    def __init__(self, count: int, seconds: float) -> None:
+    def __init__(
+        self, count: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._left = list(range(count))
         self._seconds = seconds
         self._round = 0
+        self._clock = clock
+        self._calls: list[float] = []  # when each round so far began
+        self._turns = 0  # of the last round
 
     def __call__(self, costs: list[list[float]]) -> list[int]:
+        self._calls = [*self._calls, self._clock()]
         if self._round:
             # A failure has no cost to show for its round, or one that is no time.
             self._left = [
@@ -110,6 +175,7 @@ class Rounding:
         if self._is_over(costs):
             return []
         self._round += 1
+        self._turns = len(self._left)
         return list(self._left)
 
     def _drop(self, costs: list[list[float]]) -> None:
@@ -133,7 +199,9 @@ class Rounding:
             return True
         spent = sum(max(cost, SHORTEST) for own in costs for cost in own if is_time(cost))
         another = sum(max(costs[i][-1], SHORTEST) for i in self._left)
-        return spent + another > self._seconds
+        first, last, now = self._calls[0], self._calls[-2], self._calls[-1]
+        by_clock = now - first + (now - last) / self._turns * len(self._left)
+        return max(spent + another, by_clock) > self._seconds
 
 
 def is_behind(own: list[float], leader: list[float]) -> bool:

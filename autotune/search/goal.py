@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-import json
+import math
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from whet.autotune.results.recorded import TaskTrials, read_recorded, search_options
+import numpy as np
+
+from whet.autotune.results.logged_trials import LoggedTrials
+from whet.autotune.results.recall import recall
+from whet.autotune.results.recorded import TaskState, read_state
+from whet.autotune.results.recorded_columns import LOST
 from whet.autotune.results.trial import Trial
-from whet.autotune.search.early_stop import TIMEOUT, Ending, Limits
-from whet.autotune.search.loop import nothing_works
-from whet.autotune.search.study import Search, slots
+from whet.autotune.search.early_stop import Ending, Failing, Limits
+from whet.autotune.search.finalists import Leaders
+from whet.autotune.search.recorded_trials import (
+    Observations,
+    OtherSearches,
+    RecordedTrials,
+    Unobserved,
+    read_trials,
+    why_stopped,
+)
+from whet.autotune.search.study import Search
+from whet.autotune.search.task_scheduler import PAST
 from whet.db.values.claims import TaskKey
 from whet.measure.device.identity import device_of
 from whet.measure.values import OK, MeasureInput, MeasureResult
-from whet.search_spaces.values import Config
 
 if TYPE_CHECKING:
     from whet.autotune.samplers.contract.base import Features, SpaceSampler
+    from whet.autotune.samplers.contract.history import Point
     from whet.autotune.tasks.task import Task
     from whet.db import TuningLog
     from whet.db.values.claims import LoggedPoint
-    from whet.db.values.records import Told
     from whet.measure.device.names import Device
+    from whet.search_spaces.values import Config
 
-HOPELESS, ALL_PRUNED = 50, 500
-"""Failures, and pruned candidates, with no success at all before a search gives up: what is pruned
-costs little, and says that the space is larger than the target, not that anything is broken."""
-
-LOST = "infra_error"
-"""The status of a trial that was not measured: nothing is known of its config."""
-READS = 3
-"""Times that a task is read while others write to it."""
+RECENT = 1024
+"""Latest results that are kept for samplers that repeat themselves."""
 
 _OF_WORKERS = {"build": ("lower_s", "build_s"), "measure": ("run_s",)}
 
@@ -45,37 +53,48 @@ class Goal:
         weight: how much its cost counts beside the others'.
         log: an open log.
         device: the machine that measures; None: this one.
+        kind: its name in the pool, where a search has several kinds of devices; else "".
 
     Attributes:
-        found: every trial that is known, by its config's key.
+        device: as given.
+        kind: as given.
+        recorded: its runs in the log, and its last measurement.
         outside: recorded successes that are not in this (quick) space; they may be the best.
-        bests: the best cost after each observed trial, infinity before the first success.
+        bests: the best cost after each of the latest trials told, infinity before a success.
         finals: its interleaved measurement; empty before.
         features: loop features of its points; None where there are none.
         peak: FLOP/s of one core at its dtype; 0 when not known.
         workers: seconds of the workers on its new trials: ``build`` and ``measure``.
         key: its name in the log.
         mark: the id of the last trial of the log that is known here.
-        uncounted: configs that the log counts and that are not among ``placed``: of the full space,
-            or broken.
+        uncounted: configs that the log counts and that are not of this space, or broken.
         others: trials that other searches recorded while this one ran.
+        tried: configs of its space that searches have tried, as far as is known here.
+        leaders: its fastest trials.
+        past: its trials in the log when it was read; None before.
+        observations: the names of the results that its sampler observed.
+        recent: the latest results, by their configs' keys.
         run_id: its run in the log, once it proposes.
         own_runs: the runs that this search began.
         stopped: why it ended before its trials; "" where it did not.
         error: why it cannot go on at all; None where it can.
     """
 
-    def __init__(self, task: Task, weight: float, log: TuningLog, device: Device | None) -> None:
+    def __init__(
+        self, task: Task, weight: float, log: TuningLog, device: Device | None, kind: str = ""
+    ) -> None:
         self.task = task
+        self.device, self.kind = device, kind
         self.weight = weight
         self.space = task.config_space
         self.default = self.space.default
         self.size: int | None = self.space.size if self.space.size_is_exact else None
         self._template = task.template.ref()
         self._target = task.target.to_json()
-        self._device = device
-        self._read(log)
-        self.bests: list[float] = []
+        whose = device_of(self._target, device)
+        self.key = TaskKey(task.workload, self._target, whose, self.space.fingerprint)
+        self._log = log
+        self.bests: deque[float] = deque(maxlen=PAST)
         self.finals: list[Trial] = []
         self.peak = 0.0
         self.features: Features | None = None
@@ -86,41 +105,33 @@ class Goal:
         self.stopped = ""
         self.error: Exception | None = None
         self.measured = 0
-        self._unused = dict(self.placed)
-        self._failures: list[MeasureResult] | None = []
+        self.leaders = Leaders()
+        self.outside: list[Trial] = []
+        self.uncounted = 0
+        self.mark = 0
+        self._default: Trial | None = None
+        self.past: RecordedTrials | None = None
+        self._failing = Failing()
         self._search: Search | None = None
-        self._waiting: set[str] = set()
-        self._heard: dict[str, tuple[int, MeasureResult]] = {}
-        self._came: list[tuple[int, Config, MeasureResult]] = []
-        self._told: list[int | str] = []
-        self._said = 0
+        self._others: OtherSearches | None = None
+        self._waiting: set[Point] = set()
+        self.recent: OrderedDict[str, MeasureResult] = OrderedDict()
+        self.observations = Observations()
+        self.recorded: TaskState = read_state(log, self.key)
+        # As many as a search said that just measured the finalists: then none has to be read.
+        self.tried = self.recorded.known.get(task.level, 0)
+        if not self.tried:
+            self.read()
 
-    def _read(self, log: TuningLog) -> None:
-        """Read what the log holds of the task."""
-        from whet.db.store import points
+    def read(self) -> None:
+        """Read its trials in the log, where that was not necessary so far."""
+        if self.past is None:
+            self._take_over(read_trials(self._log, self.key, self.task))
 
-        whose = device_of(self._target, self._device)
-        fingerprint = self.space.fingerprint
-        self.key = TaskKey(self.task.workload, self._target, whose, fingerprint)
-        for _ in range(READS):
-            before = log.counts(self.key).trials
-            # Before the records: what comes meanwhile is heard again, never missed.
-            self.mark: int = log.read("read trials", lambda c: points.mark_of(c, self.key))
-            self.recorded: TaskTrials = read_recorded(
-                log, self.task.workload, self.task.target, fingerprint, self._device
-            )
-            if still := log.counts(self.key).trials == before:
-                break
-        searched = [Trial.of(record) for record in self.recorded.searched]
-        inside = [t for t in searched if t.config in self.space]
-        known = {t.config.key for t in inside}
-        beside = [t for t in searched if t.config.key not in known]
-        # A record that was altered may be in neither space: it is no candidate.
-        full = replace(self.task, level="full").config_space if beside else self.space
-        self.outside = [t for t in beside if t.config in full]
-        self.placed = slots(inside, self.default)
-        self.found = {t.config.key: t for t in self.placed.values()}
-        self.uncounted = before - len(self.placed) if still else max(0, before - len(self.placed))
+    def _take_over(self, known: RecordedTrials) -> None:
+        self.past, self.recorded, self.mark = known, known.state, known.mark
+        self.tried, self.uncounted = len(known.placed), known.uncounted
+        self.leaders, self._default, self.outside = known.leaders, known.default, known.outside
 
     def runs_in(self, log: TuningLog) -> set[int]:
         """The ids of its runs in the log."""
@@ -133,60 +144,99 @@ class Goal:
         known = {run.id for run in self.recorded.task.runs} | self.own_runs
         if not self.others and self.runs_in(log) <= known:
             return False
-        seen = self.found
-        self._read(log)
-        # What was recorded and cannot be read any more was measured all the same.
-        self.found = seen | self.found
+        seen, default, tried = self.leaders, self._default, self.tried
+        self._take_over(read_trials(log, self.key, self.task))
+        # A trial that cannot be read any more was measured all the same.
+        for trial in seen:
+            self.leaders.add(trial)
+        self._default, self.tried = self._default or default, max(self.tried, tried)
         return True
 
     # --- what is known ----------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """The task's name for people."""
-        return str(self.task.workload)
+        """The task's name for people, with its kind of device where there are several."""
+        return f"{self.task.workload} on {self.kind}" if self.kind else str(self.task.workload)
 
     @property
-    def trials(self) -> list[Trial]:
-        """All trials in order."""
-        return sorted(self.found.values(), key=lambda t: t.number)
+    def trials(self) -> LoggedTrials:
+        """All trials in order, as the log has them now."""
+        from whet.db.store import points
+
+        mark = self._log.read("read trials", lambda c: points.mark_of(c, self.key))
+        return LoggedTrials(self._log, self.key, self.space, mark)
+
+    @property
+    def best(self) -> Trial | None:
+        """The fastest trial; None before the first success."""
+        self.read()
+        return self.leaders.best
 
     @property
     def best_cost(self) -> float | None:
         """Seconds per call of the fastest trial; None before the first success."""
-        return min((t.cost for t in self.found.values() if t.result.ok), default=None)
+        return None if self.best is None else self.best.cost
+
+    @property
+    def default_trial(self) -> Trial | None:
+        """The default config's trial; None where there is none that counts."""
+        self.read()
+        return self._default
 
     @property
     def known(self) -> int:
         """Trials that were asked for, and recorded ones whose turn has not come."""
-        return self.proposed + len(self._unused)
+        left = 0 if self._others is None else len(self._others.unobserved)
+        return self.tried if self._search is None else self.proposed + left
 
     @property
     def is_full(self) -> bool:
         """True if every config of the space was tried."""
-        return self.size is not None and len(self.placed) >= self.size
+        return self.size is not None and self.tried >= self.size
 
     def was_stopped(self, limits: Limits, sampler: str, seed: int) -> str:
         """Why a search with these limits that the log holds ended early; "" where it did not."""
-        target, best = limits.target_cost, self.best_cost
+        target = limits.target_cost
+        best = None if target is None else self.best_cost
         if target is not None and best is not None and best <= target:
             return Ending(limits, lambda: None).observe(MeasureResult(OK, (best,)))
-        last = self.recorded.searches[-1] if self.recorded.searches else None
-        if last is None or not limits.early_stop or (last.sampler, last.seed) != (sampler, seed):
-            return ""
-        then = search_options(last)
-        prefix, _, why = last.state.partition(": ")
-        same = then.get("early_stop") == limits.early_stop and then.get("level") == self.task.level
-        return why if same and prefix == "stopped" and not why.startswith(TIMEOUT) else ""
+        return why_stopped(self.recorded, self.task.level, limits, sampler, seed)
 
     # --- the search -------------------------------------------------------------------------------
 
     def begin(self, sampler: SpaceSampler, limits: Limits) -> None:
         """Start the search from nothing; recorded trials follow at their places."""
+        self.read()
+        assert self.past is not None
+        placed, repeats = self.past.placed, None
+        if limits.early_stop is True and len(placed):  # the noise of a cost counts
+            repeats = LoggedTrials(self._log, self.key, self.space, self.mark)
+            repeats.keep(self._log, placed)
         self._search = Search(self.space, sampler)
+        self._others = OtherSearches(self._search, Unobserved(placed, 0, repeats))
         self._ending = Ending(limits, self.expected_gain)
-        if any(t.result.ok for t in self.found.values()):
-            self._failures = None
+        self._failing.over = len(self.leaders) > 0
+
+    def recall(self, window: int) -> list[tuple[int, MeasureResult]]:
+        """Take the recorded trials up to the first gap at once, unless the way there counts.
+
+        Args:
+            window: trials that may be in flight; of use where the log does not say what was told.
+
+        Returns:
+            Those of them of which nothing was told yet, in order: numbers and results.
+        """
+        if self._search is None or self.past is None or self._ending.limits.early_stop is True:
+            return []
+        assert self._others is not None
+        recalled = recall(self.past.placed, window, self.past.beside)
+        self._search.load(recalled.past)
+        left = self._others.unobserved = Unobserved(self.past.placed, recalled.rows)
+        costs = recalled.past.costs
+        self.stopped = self._ending.resume(costs) or self.stopped
+        self.bests.extend(np.minimum.accumulate(costs)[-PAST:].tolist())
+        return [(n, left.result_of(n)) for n in recalled.waiting]
 
     @property
     def proposed(self) -> int:
@@ -215,52 +265,48 @@ class Goal:
         Raises:
             SpaceError: the space is exhausted, a constraint raises, or the sampler left the space.
         """
-        search = self._search
-        assert search is not None
-        number = search.proposed
-        if number in self._unused:
-            trial = self._unused.pop(number)
-            search.place(trial.config)
-            return number, trial.config, trial.result
+        search, others = self._search, self._others
+        assert search is not None and others is not None
+        left, number = others.unobserved, search.proposed
+        if number in left:
+            point, result = left.take(number)
+            config = self.space.decode(point)
+            search.place(config)
+            return number, config, result
         if number == 0:
             config = self.default
             search.place(config)
         else:
             config = search.ask()
-        recorded = self.found.get(config.key)
-        if recorded is None or self._unused.pop(recorded.number, None) is None:
-            self._waiting.add(config.key)
+        point = self.space.encode(config)
+        recorded = left.number_of(point) if len(left) else None
+        if recorded is None:
+            self._waiting.add(point)
             return number, config, None
         # Recorded under another number: it moves here.
-        self.found[config.key] = replace(recorded, number=number)
-        return number, config, recorded.result
+        return number, config, left.take(recorded)[1]
 
-    def tell(self, result: MeasureResult, name: int | str | None) -> None:
-        """Tell the result of the next trial in order; may end the search.
+    def told_before(self) -> list[int] | None:
+        """As :meth:`Unobserved.told_before`, of the next trial."""
+        others = self._others
+        return None if others is None else others.unobserved.told_before(self.proposed)
+
+    def tell(self, number: int, result: MeasureResult, name: int | str | None) -> None:
+        """Tell the result of a trial; may end the search.
 
         Args:
+            number: the trial's.
             result: of the trial.
             name: of the trial, as the log says what was told; None: it was known from the start.
         """
         assert self._search is not None
-        self._search.tell(result)
+        self._search.observe(number, result)
         if name is not None:
-            self._told.append(name)
-        best = self.bests[-1] if self.bests else float("inf")
+            self.observations.add(name)
+        best = self.bests[-1] if self.bests else math.inf
         self.bests.append(min(best, result.cost))
         if not self.stopped and (why := self._ending.observe(result)):
             self.stopped = why
-
-    @property
-    def told(self) -> int:
-        """The number of results that were told so far."""
-        return len(self._told)
-
-    def told_until(self, place: int) -> Told:
-        """The results that were told since the last call, up to a place among all told ones."""
-        told = tuple(self._told[self._said : place])
-        self._said = max(self._said, place)
-        return told
 
     # --- the others -------------------------------------------------------------------------------
 
@@ -272,36 +318,20 @@ class Goal:
             mark: the id of the last of them.
         """
         self.mark = mark
-        if not points:
-            return
-        from whet.db.store.reading import BROKEN
-
-        for point in points:
-            if point.run_id == self.run_id or point.status == LOST:
-                continue
-            try:
-                config = Config.from_json(json.loads(point.config))
-            except BROKEN:  # the log's readers pass over it, too
-                continue
-            if config not in self.space:
-                continue
-            result = MeasureResult(point.status, () if point.cost is None else (point.cost,))
-            if config.key in self._waiting:
-                self._heard.setdefault(config.key, (point.id, result))
-            elif config.key not in self.found:
-                # Its number comes with its turn.
-                self.found[config.key] = Trial(-1, config, result, self.task.flop)
-                self._came.append((point.id, config, result))
+        if points:
+            assert self._others is not None
+            self._others.hear(points, self.run_id, self._waiting)
 
     def from_elsewhere(self, config: Config) -> tuple[int | None, MeasureResult] | None:
         """The result of a config that is waited for, and its trial's id in the log; or None.
 
         Where a sampler repeated itself, it is the result of an earlier trial here, without an id.
         """
-        if (heard := self._heard.pop(config.key, None)) is not None:
+        assert self._others is not None
+        if (heard := self._others.pop(self.space.encode(config))) is not None:
             return heard
-        again = self.found.get(config.key)
-        return None if again is None or again.result.status == LOST else (None, again.result)
+        again = self.recent.get(config.key)
+        return None if again is None or again.status == LOST else (None, again)
 
     def note(self, trial: Trial, own: bool) -> None:
         """Note the result of a config that was waited for.
@@ -310,10 +340,21 @@ class Goal:
             trial: with its result.
             own: it was measured here.
         """
-        self._waiting.discard(trial.config.key)
-        self.found[trial.config.key] = trial
+        self._waiting.discard(self.space.encode(trial.config))
+        self._take(trial)
         if not own:
             self._count_others(trial.result)
+
+    def _take(self, trial: Trial) -> None:
+        """Keep of a new trial what will be asked for; the log has it."""
+        key, lost = trial.config.key, trial.result.status == LOST
+        self.tried += not lost and key not in self.recent
+        self.leaders.add(trial)
+        if key == self.default.key:
+            self._default = trial
+        self.recent[key] = trial.result
+        if len(self.recent) > RECENT:
+            self.recent.popitem(last=False)
 
     def arrivals(self) -> Iterator[tuple[int, int, Trial]]:
         """The others' trials that came since the last time, each at the next place of the search.
@@ -321,23 +362,22 @@ class Goal:
         Returns:
             Their ids in the log, their numbers here, the trials.
         """
-        search = self._search
-        assert search is not None
-        came, self._came = self._came, []
-        for id, config, result in came:
+        search, others = self._search, self._others
+        assert search is not None and others is not None
+        for point, (id, result) in others.arrivals().items():
             number = search.proposed
-            if (moved := self._unused.pop(number, None)) is not None:
-                place = 1 + max(number, *self._unused)
-                self._unused[place] = self.found[moved.config.key] = replace(moved, number=place)
-            search.place(config)
-            trial = self.found[config.key] = Trial(number, config, result, self.task.flop)
+            if number in others.unobserved:
+                others.unobserved.move(number)
+            config = self.space.decode(point)
+            search.place(config, own=False)
+            trial = Trial(number, config, result, self.task.flop)
+            self._take(trial)
             self._count_others(result)
             yield id, number, trial
 
     def _count_others(self, result: MeasureResult) -> None:
         self.others += 1
-        if result.ok:
-            self._failures = None
+        self._failing.over |= result.ok
 
     def count(self, result: MeasureResult) -> None:
         """Count a new result; fails the search when nothing at all works."""
@@ -345,15 +385,8 @@ class Goal:
         for name, parts in _OF_WORKERS.items():
             seconds = sum(result.timings.get(part) or 0.0 for part in parts)
             self.workers[name] = self.workers.get(name, 0.0) + seconds
-        if self._failures is None:
-            return
-        if result.ok:
-            self._failures = None
-            return
-        self._failures.append(result)
-        pruned = sum(one.pruned for one in self._failures)
-        if len(self._failures) - pruned >= HOPELESS or pruned >= ALL_PRUNED:
-            self.fail(nothing_works(self._failures))
+        if (error := self._failing.count(result)) is not None:
+            self.fail(error)
 
     def fail(self, error: Exception) -> None:
         """End the search for good; the first reason stays."""
@@ -361,4 +394,5 @@ class Goal:
 
     def input(self, config: Config) -> MeasureInput:
         """A candidate's measurement."""
-        return MeasureInput(self.task.workload, self._target, config, self._template)
+        whose = self.task.workload, self._target, config, self._template
+        return MeasureInput(*whose, device=self.kind)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from whet.autotune.results.recorded import COUNTED
+from whet.autotune.results.recorded import COUNTED, KNOWN
+from whet.autotune.results.recorded_columns import LOST
+from whet.autotune.search.early_stop import nothing_works
 from whet.autotune.search.finalists import SECONDS, finalists, measure_again, numbered
-from whet.autotune.search.loop import nothing_works
 from whet.db.values.decision import FINALISTS_RUN, judge
 from whet.db.values.records import TrialEntry
 
@@ -41,7 +42,7 @@ def measure_finalists(session: Session, pool: Pool) -> None:
 def _measure_in_turn(session: Session, goal: Goal, pool: Pool, seconds: float) -> None:
     """Measure a task's finalists, unless another search has just done it."""
     assert session.shared is not None
-    if not goal.found and not goal.outside:
+    if not goal.runs_in(session.log):
         goal.fail(nothing_works([]))
         return
 
@@ -55,9 +56,12 @@ def _measure_in_turn(session: Session, goal: Goal, pool: Pool, seconds: float) -
 
 
 def _measure(session: Session, goal: Goal, pool: Pool, seconds: float) -> None:
-    chosen = numbered(finalists([*goal.found.values(), *goal.outside], goal.default))
+    default = goal.default_trial
+    tried = [*([] if default is None else [default]), *goal.leaders, *goal.outside]
+    chosen = numbered(finalists(tried, goal.default))
     if not chosen:
-        goal.fail(nothing_works([t.result for t in goal.trials]))
+        lost = [result for result in goal.recent.values() if result.status == LOST]
+        goal.fail(nothing_works([t.result for t in goal.trials] + lost))
         return
     session.bar.at(goal.name)
     session.bar.enter(f"measuring the best {len(chosen)} once more, interleaved")
@@ -66,7 +70,10 @@ def _measure(session: Session, goal: Goal, pool: Pool, seconds: float) -> None:
     if judge(measured).best is None:
         goal.fail(nothing_works([t.result for t in measured]))
         return
-    run_id = session.start_run(goal, FINALISTS_RUN, {COUNTED: counted})
+    more = {COUNTED: counted}
+    if goal.tried + goal.uncounted == counted:
+        more[KNOWN] = goal.tried
+    run_id = session.start_run(goal, FINALISTS_RUN, more)
     texts = [session.learning.text(goal, t.config) for t in measured]
     session.log.add_trials(
         [

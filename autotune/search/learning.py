@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from whet.autotune.search.phase_times import PhaseTimes
     from whet.db import TuningLog
     from whet.db.values.records import RunRecord
-    from whet.measure.device.names import Device
     from whet.search_spaces import Config
 
 
@@ -34,7 +33,6 @@ class Learning:
     Args:
         goals: the tasks.
         log: an open log.
-        device: the machine that measures; None: this one.
         say: takes a line on features that cannot be used.
         spent: seconds of each phase.
 
@@ -44,13 +42,18 @@ class Learning:
 
     goals: Sequence[Goal]
     log: TuningLog
-    device: Device | None
     say: Callable[[str], None]
     spent: PhaseTimes
 
     def __post_init__(self) -> None:
         self._now = time.time()
         self.call = _call_of(self.goals, self._now)
+
+    def prepare(self) -> None:
+        """Let the worker that makes loop features start, while the log is read."""
+        from whet.autotune.features.watched import the_worker
+
+        the_worker()
 
     def of(self, goal: Goal, transfer: bool) -> tuple[Features | None, Prior | None]:
         """The loop features of a task's points, and what the log knows of other tasks."""
@@ -59,12 +62,12 @@ class Learning:
         with self.spent.on("features"):
             features = goal.features = self._make(goal)
         if not transfer:
-            say_stale(self.log, goal.task, self.device, warn_of_ignored)
+            say_stale(self.log, goal.task, goal.device, warn_of_ignored)
             return features, None
         columns = (loop_features.VERSION, len(loop_features.NAMES))
         with self.spent.on("transfer"):
             prior = read_prior(
-                self.log, goal.task, self.device, self.until(goal), columns, warn_of_ignored
+                self.log, goal.task, goal.device, self.until(goal), columns, warn_of_ignored
             )
         return features, prior
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from whet.autotune.results.failures import grouped, last_line
-from whet.autotune.results.result import pruned_words
 from whet.autotune.results.trial import Trial
+from whet.autotune.search.order import Order, Turn, window_for
 from whet.autotune.search.task_scheduler import Turns
 from whet.compiler.errors import LogError, MeasureError
-from whet.db.values.claims import Full, Mine, Recorded
+from whet.db.values.claims import Answer, Full, Mine, Recorded
 from whet.measure.values import is_time
+from whet.search_spaces.values.counted import counted
 
 if TYPE_CHECKING:
     from whet.autotune.search.goal import Goal
@@ -30,10 +29,12 @@ LOST = 10
 """Workers lost (``infra_error``) in a row before the search gives up."""
 GRACE = 2.0
 """Seconds after a timeout in which results in flight are still taken."""
+LONG = 0.25
+"""Seconds of proposing, as of a model's fit, before which results are written by themselves."""
+FADES = 0.9
+"""By how much the longest proposing counts for less with each round: models are fitted now and
+then."""
 
-
-BEYOND = 8
-"""Windows of trials in the order at most, where some of them are measured by other searches."""
 
 Place = tuple["Goal", int, "Config"]
 """A trial of a search: whose, its number, its config."""
@@ -57,45 +58,16 @@ class News(NamedTuple):
     told: Told
 
 
-def window_of(capacity: int) -> int:
-    """The trials that are proposed before the first of them is observed: 4, 8 or 16.
-
-    Few sizes, so that pools of similar capacity give one seed the same search; never more than
-    16, because samplers get worse when they learn late.
-    """
-    return next((w for w in (4, 8) if capacity <= w), 16)
-
-
-@dataclass(eq=False)
-class _Turn:
-    """A trial in the order of telling.
-
-    Attributes:
-        goal: whose.
-        number: the trial's.
-        name: as the log says what was told; None: it was known from the start.
-        own: it is measured here, or was recorded by an earlier search.
-        result: of it; None while it is not there.
-        known: results that its task was told of when it was proposed.
-        told: those of them that came since the proposal before.
-    """
-
-    goal: Goal
-    number: int
-    name: int | str | None
-    own: bool = True
-    result: MeasureResult | None = None
-    known: int = 0
-    told: Told = ()
-
-
 @dataclass
 class Loop:
     """Drives the searches of one or many tasks over one pool.
 
     All their trials stand in one order. The n-th of them is proposed when exactly those up to
     n - window are observed, however fast each of them was: what a seed proposes, and which task
-    gets the next turn, depends on costs, never on who came first.
+    gets the next turn, depends on costs, never on who came first. But a trial that takes several
+    times as long as the others holds nobody up: it is set aside, and observed when it comes. The
+    log says what was observed before each proposal; a search of one task that goes on observes the
+    same.
 
     A config is claimed in the log before it is measured. One that another search measures keeps
     its place in the order, and the next one is asked for; its result comes with the log's news, as
@@ -106,8 +78,9 @@ class Loop:
         workers: where candidates are measured.
         total: trials that shall be known in the end, of all tasks, recorded ones included.
         shared: the log.
-        finished: called with new results as they come, before anything is proposed after them:
-            writes them to the log. Returns those that another search had recorded before.
+        finished: called with new results as they come, before any of them is told, and with
+            configs to claim: writes both to the log, in one transaction. Returns the places of
+            those results that another search had recorded before, and the answers to the claims.
         others: called with a task and another's trial, when it comes.
         waiting: called about once a second while nothing ends.
         spent: seconds of each phase.
@@ -118,22 +91,27 @@ class Loop:
     workers: Pool
     total: int
     shared: Sharing
-    finished: Callable[[Sequence[News]], set[int]]
+    finished: Callable[[Sequence[News], Sequence[Place]], tuple[set[int], list[Answer]]]
     others: Callable[[Goal, Trial], None]
     waiting: Callable[[], None]
     spent: PhaseTimes
     deadline: float = math.inf
 
     def __post_init__(self) -> None:
-        self._window = window_of(self.workers.capacity)
-        self._turns = Turns(self.goals, self._window)
-        self._order: deque[_Turn] = deque()
-        self._turn_of: dict[tuple[int, int], _Turn] = {}
+        self._order = Order(window_for(self.workers))
+        self._turns = Turns(self.goals, self._order.window)
+        for goal in self.goals if len(self.goals) == 1 else ():
+            # Of several tasks, whose turn it was depends on what was told: they go step by step.
+            for number, result in goal.recall(self._order.window):
+                self._order.add(Turn(goal, number, number, result=result))
+        self._turn_of: dict[tuple[int, int], Turn] = {}
+        self._after: dict[int, int] = {}  # by task what the latest recorded trial was told of
         self._in_flight: dict[int, Place] = {}
         self._elsewhere: list[tuple[Place, MeasureResult | None]] = []
         self._held: list[Place] = []
         self._full = False
         self._lost = 0
+        self._asking_s = 0.0  # what a round of proposals may take
 
     def run(self) -> bool:
         """Search until all is observed that shall be; returns whether the time was up before.
@@ -172,15 +150,17 @@ class Loop:
     def _ask_round(self) -> tuple[bool, list[Place]]:
         """As many configs as the pool has room for; whether there may be more."""
         wanted: list[Place] = []
+        self._order.window = max(self._order.window, window_for(self.workers))
+        self._turns.length = self._order.window
         self._place_arrivals()
-        while self._order and not self._order[0].own and self._tell_next():
-            pass
+        if self._told_before() is None:
+            while (turn := self._order.next_of_others()) is not None:
+                self._tell(turn)
         while len(self._in_flight) + len(wanted) < self.workers.capacity:
             if self._held:
                 return self._waits(), wanted
-            while self._is_window_full():
-                if not self._tell_next():
-                    return True, wanted
+            if not self._make_room():
+                return True, wanted
             if self._known() >= self.total or time.monotonic() >= self.deadline:
                 return False, wanted
             with self.spent.on("propose"):
@@ -191,20 +171,34 @@ class Loop:
             if proposal is None:
                 continue
             number, config, result = proposal
-            name = number if result is None else None
-            turn = _Turn(goal, number, name, result=result, known=goal.told)
-            self._order.append(turn)
+            turn = Turn(goal, number, number, result=result, known=goal.observations.count)
+            turn.after = self._after.get(id(goal), 0)
+            self._order.add(turn)
             if result is None:
                 self._turn_of[id(goal), number] = turn
                 wanted.append((goal, number, config))
+            else:
+                self._after[id(goal)] = turn.known
         return True, wanted
 
-    def _is_window_full(self) -> bool:
-        own = sum(turn.own for turn in self._order)
-        if own < self._window:
-            return False
-        # Others' configs that are waited for shall keep nobody idle.
-        return not self._elsewhere or len(self._order) >= BEYOND * self._window
+    def _make_room(self) -> bool:
+        """Tell what has to be told before the next proposal; False where it is not there yet."""
+        told = self._told_before()
+        if told is not None:
+            for turn in self._order.next_as(told, bool(self._elsewhere)):
+                self._tell(turn)
+            return True
+        while self._order.is_full(bool(self._elsewhere)):
+            if not self._tell_next() and not self._order.set_aside():
+                return False
+        return True
+
+    def _told_before(self) -> Sequence[int] | None:
+        """The trials that were told before the next one was proposed; None where it is new.
+
+        Of several tasks, whose turn it was depends on what was told of all: they go by the window.
+        """
+        return self.goals[0].told_before() if len(self.goals) == 1 else None
 
     def _known(self) -> int:
         return sum(goal.known for goal in self.goals)
@@ -221,12 +215,15 @@ class Loop:
 
     def _tell_next(self) -> bool:
         """Tell the next result in order; False where it is not there yet."""
-        if not self._order or (result := self._order[0].result) is None:
-            return False
-        turn = self._order.popleft()
+        turn = self._order.next()
+        if turn is not None:
+            self._tell(turn)
+        return turn is not None
+
+    def _tell(self, turn: Turn) -> None:
+        assert turn.result is not None
         with self.spent.on("propose"):
-            turn.goal.tell(result, turn.name)
-        return True
+            turn.goal.tell(turn.number, turn.result, turn.name)
 
     # --- sharing ----------------------------------------------------------------------------------
 
@@ -234,13 +231,18 @@ class Loop:
         """Claim configs, and measure those that nobody else has."""
         with self.spent.on("log"):
             answers = self.shared.claim(places)
+        self._claimed(places, answers)
+
+    def _claimed(self, places: Sequence[Place], answers: Sequence[Answer]) -> None:
         for place, answer in zip(places, answers, strict=True):
             goal, number, config = place
             if isinstance(answer, Mine):
                 ticket = self.workers.submit(goal.input(config))
                 self._in_flight[ticket] = place
                 turn = self._turn_of[id(goal), number]
-                turn.own, turn.told = True, goal.told_until(turn.known)
+                turn.own, turn.since = True, time.monotonic()
+                goal.observations.until(turn.after)
+                turn.told = goal.observations.until(turn.known)
             elif isinstance(answer, Full):
                 self._held.append(place)
                 self._full = self._full or answer.trials >= self.shared.limit
@@ -260,6 +262,7 @@ class Loop:
         """Learn of others' results, and claim again what they had claimed."""
         open_places = bool(self._elsewhere or self._held)
         with self.spent.on("log"):
+            self.shared.claim_if_lost(list(self._in_flight.values()))
             if not self.shared.listen(open_places) and not open_places:
                 return
         left: list[tuple[Place, MeasureResult | None]] = []
@@ -301,7 +304,7 @@ class Loop:
             if not goal.is_searched:
                 continue
             for log_id, number, trial in goal.arrivals():
-                self._order.append(_Turn(goal, number, f"t{log_id}", False, trial.result))
+                self._order.add(Turn(goal, number, f"t{log_id}", False, trial.result))
                 self.others(goal, trial)
 
     # --- results ----------------------------------------------------------------------------------
@@ -321,16 +324,59 @@ class Loop:
             goal, number, config = self._in_flight.pop(ticket)
             told = self._turn_of[id(goal), number].told
             news.append(News(goal, number, config, result, told))
-        dropped = self.finished(news)
-        for place, one in enumerate(news):
-            goal, number, config, result, _ = one
+        if news:
+            self._take(news, self._write_and_claim(news))
+        return True
+
+    def _write_and_claim(self, news: Sequence[News]) -> set[int]:
+        """Write results and claim the next configs, which are told of none of these results.
+
+        In one transaction; in two where proposing may take long: who is killed meanwhile would lose
+        the results.
+
+        Returns:
+            The places of the results that another search had recorded before.
+        """
+        if self._asking_s > LONG:
+            dropped = self.finished(news, ())[0]
+            wanted = self._timed_round()
+            if wanted:
+                self._claim(wanted)
+            return dropped
+        try:
+            wanted = self._timed_round()
+        except BaseException as first:
+            self._write_at_last(news, first)
+            raise
+        dropped, answers = self.finished(news, wanted)
+        self._claimed(wanted, answers)
+        return dropped
+
+    def _timed_round(self) -> list[Place]:
+        began = time.monotonic()
+        wanted = self._ask_round()[1]
+        self._asking_s = max(time.monotonic() - began, FADES * self._asking_s)
+        return wanted
+
+    def _write_at_last(self, news: Sequence[News], first: BaseException) -> None:
+        """Write results though something ends the search, which is what its user must hear."""
+        try:
+            with self.shared.hurry():
+                self.finished(news, ())
+        except BaseException as second:
+            first.add_note(f"{counted(len(news), 'result')} could not be recorded: {second!r}")
+
+    def _take(self, news: Sequence[News], dropped: set[int]) -> None:
+        """Put results that are recorded into the order."""
+        for place, (goal, number, config, result, _) in enumerate(news):
             if place in dropped:  # it counts as the other search measured it
                 self._elsewhere.append(((goal, number, config), None))
                 self._turn_of[id(goal), number].own = False
                 continue
-            self._turn_of.pop((id(goal), number)).result = result
+            turn = self._turn_of.pop((id(goal), number))
+            turn.result = result
+            self._order.lasted(turn)
             self._check(goal, result)
-        return True
 
     def _check(self, goal: Goal, result: MeasureResult) -> None:
         """End a search that goes nowhere."""
@@ -351,32 +397,3 @@ def plausible(result: MeasureResult) -> MeasureResult:
     costs = ", ".join(map(str, result.costs))
     error = f"costs are seconds, finite and above 0; these were reported: {costs}"
     return replace(result, status="run_error", stage="run", costs=(), error=error)
-
-
-def _all_failed(failures: list[MeasureResult], commonest: int, status: str) -> str:
-    pruned = sum(one.pruned for one in failures)
-    failed = len(failures) - pruned
-    if not failed:
-        which = "the only candidate was" if pruned == 1 else f"all {pruned} candidates were"
-        why = pruned_words(failures)
-        return f"{which} pruned: the target has no room for them" + (f" ({why})" if why else "")
-    apart = f", and {pruned} were pruned" if pruned else ""
-    if failed == 1:
-        return f"the only candidate failed with {status}" + apart.replace("were", "besides were")
-    return f"all {failed} candidates failed, {commonest} of them with {status}{apart}"
-
-
-def nothing_works(failures: list[MeasureResult]) -> MeasureError:
-    """The error of a search in which no candidate worked; quotes the commonest failure."""
-    if not failures:
-        return MeasureError(
-            "tune", "no trial of this task came to an end", "give it more trials, or more time"
-        )
-    broken = [failure for failure in failures if not failure.pruned]
-    commonest = grouped(broken or failures, lambda one: (one.status, last_line(one.error)))[0]
-    quoted = commonest[0]
-    return MeasureError(
-        "tune",
-        _all_failed(failures, len(commonest), quoted.status),
-        quoted.error.strip() or f"(no text; it ended in stage {quoted.stage!r})",
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from whet.autotune.results.logged_trials import FEW
 from whet.autotune.results.result import (
     EXHAUSTED,
     FAILED,
@@ -16,33 +17,36 @@ from whet.autotune.results.result import (
 )
 from whet.autotune.results.trial import Trial
 from whet.autotune.search.goal import Goal
-from whet.db.values.decision import cheapest, judge
+from whet.db.values.decision import judge
 
 if TYPE_CHECKING:
+    from whet.autotune.search.entries import Entry
     from whet.autotune.session import Session
     from whet.autotune.tasks.task import Task
 
 
 def results(session: Session) -> list[TuneResult]:
-    """A result for each task of a session, in order."""
-    goals = {id(goal.task): goal for goal in session.goals}
-    return [
-        _result(session, goals[id(task)])
-        if id(task) in goals
-        else _failed(session, task, session.failures[id(task)])
-        for task in session.tasks
-    ]
+    """A result for each entry of a session, in order."""
+    return [_result_of(session, entry) for entry in session.entries]
+
+
+def _result_of(session: Session, entry: Entry) -> TuneResult:
+    if entry.goal is not None:
+        return _result(session, entry.goal)
+    assert entry.error is not None
+    return _failed(session, entry.task, entry.error, entry.place.kind)
 
 
 def interrupted(session: Session) -> TuneResult | TuneResults:
     """The results in the log: the interruption may have come between writing and remembering."""
     outcomes = []
     for goal in session.goals:
-        logged = Goal(goal.task, goal.weight, session.log, session.device)
+        logged = Goal(goal.task, goal.weight, session.log, goal.device, goal.kind)
         outcomes.append(
             TuneResult(
-                goal.task, cheapest(logged.trials), logged.placed.get(0), logged.trials,
+                goal.task, logged.best, logged.default_trial, logged.trials.keep(session.log),
                 session.log.location, INTERRUPTED, compared=False, peak=goal.peak,
+                device=goal.kind,
             )
         )  # fmt: skip
     return outcomes[0] if len(outcomes) == 1 else TuneResults(outcomes)
@@ -50,32 +54,39 @@ def interrupted(session: Session) -> TuneResult | TuneResults:
 
 def _result(session: Session, goal: Goal) -> TuneResult:
     seconds = _seconds(session, goal)
-    default = goal.found.get(goal.default.key)
+    trials = goal.trials if goal.tried > FEW else goal.trials.keep(session.log)
     if goal.error is not None:
         return replace(
-            _failed(session, goal.task, goal.error), best=cheapest(goal.trials), default=default,
-            trials=goal.trials, peak=goal.peak, seconds=seconds,
+            _failed(session, goal.task, goal.error, goal.kind), best=goal.best,
+            default=goal.default_trial, trials=trials, peak=goal.peak, seconds=seconds,
         )  # fmt: skip
     known = goal.recorded
     verdict = judge(goal.finals) if goal.finals else known.verdict
-    default = verdict.default or default
-    if default is None and known.default is not None:
-        default = Trial.of(known.default)
-    full = goal.size is not None and len(goal.found) >= goal.size
-    state = EXHAUSTED if full and (session.exhausting or session.many) else FINISHED
+    default = verdict.default or goal.default_trial or _first_default(session, goal)
+    state = EXHAUSTED if goal.is_full and (session.exhausting or session.many) else FINISHED
     return TuneResult(
-        goal.task, verdict.best, default, goal.trials, session.log.location,
+        goal.task, verdict.best, default, trials, session.log.location,
         STOPPED if goal.stopped else state, peak=goal.peak,
         speedup_interval=verdict.interval, better=verdict.better, stopped=goal.stopped,
-        seconds=seconds,
+        seconds=seconds, device=goal.kind,
     )  # fmt: skip
 
 
-def _failed(session: Session, task: Task, error: Exception) -> TuneResult:
+def _first_default(session: Session, goal: Goal) -> Trial | None:
+    """A record of the default config that counts for nothing, as of a worker that was lost."""
+    from whet.db.store import points
+
+    record = session.log.read_records(
+        "read trials", lambda reader: points.first_numbered(reader, goal.key, 0)
+    )
+    return None if record is None else Trial.of(record)
+
+
+def _failed(session: Session, task: Task, error: Exception, kind: str) -> TuneResult:
     text = str(error).strip() or type(error).__name__
     return TuneResult(
         task, None, None, [], session.log.location, FAILED, compared=False, better=False,
-        stopped=text.splitlines()[0],
+        stopped=text.splitlines()[0], device=kind,
     )  # fmt: skip
 
 

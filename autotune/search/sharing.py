@@ -26,6 +26,8 @@ AGAIN_S = 0.5
 """Seconds between two claims of one config."""
 LAST = "whet: the last measurement"
 """The knob of the config whose claim lets one search at a time measure a task's finalists."""
+HURRY = 6.0
+"""Seconds for which a search that ends before its time waits for its log."""
 NAMED = 8
 """Tasks that a session's label spells out."""
 
@@ -65,13 +67,33 @@ class Sharing:
 
     def claim(self, places: Sequence[Place]) -> list[Answer]:
         """Claim configs, in one transaction; the answers in order."""
+        return self.exchange((), places)[1]
+
+    def exchange(
+        self, entries: Sequence[TrialEntry], places: Sequence[Place]
+    ) -> tuple[set[tuple[int, int]], list[Answer]]:
+        """Record trials and claim configs, in one transaction.
+
+        Returns:
+            Run and number of the trials that were left out: another search, which took this one for
+            dead, has recorded their configs. And the answers to the claims, in order.
+        """
         wanted = []
         for goal, number, config in places:
             self._begin_run(goal)
             assert goal.run_id is not None
             wanted.append((goal.run_id, number, config))
         together = [goal.key for goal in self._goals] if len(self._goals) > 1 else []
-        return self._session.reserve_all(wanted, self.limit, together)
+        left_out, answers = self._session.exchange(entries, wanted, self.limit, together)
+        return self._left_out(left_out), answers
+
+    def claim_if_lost(self, places: Sequence[Place]) -> None:
+        """Claim again what is being measured here, where others took this search for dead.
+
+        Who has claimed a config meanwhile measures it, too: whose result comes first counts.
+        """
+        if self._session.has_returned() and places:
+            self.claim(places)
 
     def is_time_again(self) -> bool:
         """True if claims that others had may be repeated; then not again for :data:`AGAIN_S`."""
@@ -81,14 +103,7 @@ class Sharing:
         self._again = now
         return True
 
-    def record(self, entries: Sequence[TrialEntry]) -> set[tuple[int, int]]:
-        """Record trials, in one transaction.
-
-        Returns:
-            Run and number of those that were left out: another search, which took this one for
-            dead, has recorded their configs.
-        """
-        left_out = self._session.add_trials(entries)
+    def _left_out(self, left_out: Sequence[TrialEntry]) -> set[tuple[int, int]]:
         if not left_out:
             return set()
         wanted = [(one.run_id, one.number, one.config) for one in left_out]
@@ -97,6 +112,16 @@ class Sharing:
         # The other's record is broken: what was measured here is not lost for it.
         self._session.log.add_trials([e for e, other in zip(left_out, theirs) if not other])
         return {(e.run_id, e.number) for e, other in zip(left_out, theirs) if other}
+
+    @contextmanager
+    def hurry(self) -> Iterator[None]:
+        """Wait :data:`HURRY` for the log at most, while the ``with`` lasts."""
+        patience = self._session.log.patience
+        seconds, patience.seconds = patience.seconds, min(patience.seconds, HURRY)
+        try:
+            yield
+        finally:
+            patience.seconds = seconds
 
     def release(self, places: Sequence[Place]) -> None:
         """Give up claims of configs that will not be measured."""
@@ -132,6 +157,10 @@ class Sharing:
     def turn(self, goal: Goal, waiting: Callable[[], None]) -> Iterator[None]:
         """The only measurement of a task's finalists on this log, while the ``with`` lasts.
 
+        Where others take this search for dead meanwhile, its claim is ended, and one of them may
+        measure the finalists at the same time. Both record what they measured, and the newer of the
+        two decides.
+
         Args:
             goal: the task, of which there are trials.
             waiting: called once where another search is at it.
@@ -145,5 +174,5 @@ class Sharing:
             said = True
             time.sleep(SOON_S)
         yield
-        # What ends it otherwise closes the session, and with it the claim.
+        # An exception closes the session, and with it the claim.
         self._session.release(run_id, [claimed])

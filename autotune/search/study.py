@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from whet.autotune.results.trial import Trial
 from whet.compiler.errors import SpaceError
 
 if TYPE_CHECKING:
@@ -66,18 +64,15 @@ class Search:
         self.proposed += 1
         return self.space.decode(point)
 
-    def place(self, config: Config) -> None:
-        """Make ``config`` trial number ``proposed``; the sampler sees when, and is not asked."""
-        self._book.place(self.space.encode(config))
-        self.proposed += 1
+    def place(self, config: Config, own: bool = True) -> None:
+        """Make ``config`` trial number ``proposed``; the sampler sees when, and is not asked.
 
-    def give_up(self) -> None:
-        """Take back the number of the latest trial: another search measures its config.
-
-        The config stays taken; its result may come by :meth:`learn`.
+        Args:
+            config: of this space.
+            own: False where another search proposed it while this one ran.
         """
-        self._book.give_up(self.proposed - 1)
-        self.proposed -= 1
+        self._book.place(self.space.encode(config), own)
+        self.proposed += 1
 
     def learn(self, config: Config, result: MeasureResult | None = None) -> bool:
         """Note a config of another search, which takes no number here.
@@ -103,6 +98,10 @@ class Search:
         self.proposed, self.observed = len(over), int(np.count_nonzero(over))
         self._first = len(over) if over.all() else int(np.argmin(over))
         self._over = set((self._first + np.flatnonzero(over[self._first :])).tolist())
+
+    def knows(self, point: Point) -> bool:
+        """True if a point was proposed, or placed here."""
+        return self._book.history().is_taken(point)
 
     def expected_gain(self) -> float | None:
         """The relative improvement that the sampler expects next; None: it has no opinion."""
@@ -153,11 +152,8 @@ class _Book(Protocol):
     def number(self, point: Point) -> None:
         """Give the point that was asked for its number."""
 
-    def place(self, point: Point) -> None:
-        """Give a point the next number."""
-
-    def give_up(self, number: int) -> None:
-        """Take back the number of the latest trial."""
+    def place(self, point: Point, own: bool) -> None:
+        """Give a point the next number; not ``own``: another search proposed it."""
 
     def observe(self, number: int, cost: float) -> None:
         """Note a trial's cost."""
@@ -182,7 +178,6 @@ class _OwnBook:
         self._sampler = sampler
         self._trials = Trials(len(sampler.space.knobs))
         self.observe = self._trials.observe
-        self.give_up = self._trials.give_up
         self.learn = self._trials.place
         self.load = self._trials.load
 
@@ -196,9 +191,9 @@ class _OwnBook:
     def number(self, point: Point) -> None:
         self._trials.ask(point)
 
-    def place(self, point: Point) -> None:
+    def place(self, point: Point, own: bool) -> None:
         self._trials.begin()
-        self._trials.ask(point)
+        self._trials.ask(point, own)
 
 
 class _StudyBook:
@@ -230,15 +225,10 @@ class _StudyBook:
     def number(self, point: Point) -> None:
         self._of_number.append(self._asked)
 
-    def place(self, point: Point) -> None:
+    def place(self, point: Point, own: bool) -> None:
         number = self._add(point)
         self._sampler.history(self._study, self._study.get_trials(deepcopy=False)[number])
         self._of_number.append(number)
-
-    def give_up(self, number: int) -> None:
-        given = self._of_number.pop(number)
-        trial = self._study.get_trials(deepcopy=False)[given]
-        self._others[tuple(int(trial.params[n]) for n in self._sampler.distributions)] = given
 
     def observe(self, number: int, cost: float) -> None:
         self._tell(self._of_number[number], cost)
@@ -285,36 +275,3 @@ class _StudyBook:
             self._study.tell(number, cost)
         else:
             self._study.tell(number, state=TrialState.FAIL)
-
-
-def slots(records: Sequence[Trial], default: Config) -> dict[int, Trial]:
-    """The recorded trials by their place in the search.
-
-    A record keeps the number it was logged with. Two searches on one log may have used the same
-    number: the first stays, the other takes the first free place. Place 0 is the default
-    config's. A config recorded twice counts once, and one whose worker was lost (``infra_error``)
-    does not count: nothing is known of it.
-
-    Args:
-        records: in the order of the log.
-        default: the default config of their space.
-    """
-    placed: dict[int, Trial] = {}
-    displaced: list[Trial] = []
-    seen: set[str] = set()
-    for record in records:
-        if record.result.status == "infra_error" or record.config.key in seen:
-            continue
-        seen.add(record.config.key)
-        is_default = record.config.key == default.key
-        number = 0 if is_default else record.number
-        if number in placed or (number == 0 and not is_default):
-            displaced.append(record)
-        else:
-            placed[number] = replace(record, number=number)
-    free = 1
-    for record in displaced:
-        while free in placed:
-            free += 1
-        placed[free] = replace(record, number=free)
-    return dict(sorted(placed.items()))

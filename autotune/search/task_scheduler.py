@@ -28,12 +28,12 @@ class Turns:
 
     Args:
         players: the tasks' searches.
-        length: trials in a turn at most.
+        length: trials in a turn at most; it may be changed.
     """
 
     def __init__(self, players: Sequence[Goal], length: int) -> None:
         self._players = list(players)
-        self._length = length
+        self.length = length
         self._now: Goal | None = None
         self._left = 0
         self._gains: dict[int, tuple[int, float | None]] = {}
@@ -43,7 +43,7 @@ class Turns:
         if self._now is None or not self._left or not self._now.is_open:
             self._now = self._choose()
             had = 0 if self._now is None else self._now.proposed
-            self._left = min(self._length, max(1, had))
+            self._left = min(self.length, max(1, had))
         self._left -= 1
         return self._now
 

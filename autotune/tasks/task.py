@@ -146,6 +146,7 @@ def create_task(
             is no such level.
         SpaceError: no template has this name, the arguments do not fit it, or it raises for its
             default config. WhetErrors of the template are passed on.
+        LowerError: a tensor of ``outputs`` reads another one out of its bounds.
         TargetError: the target is unknown or misspelt.
     """
     from whet.compiler.target import Target as TargetClass
@@ -164,7 +165,21 @@ def create_task(
     canonical = (target if isinstance(target, TargetClass) else TargetClass(target)).canonical()
     task = Task(workload, canonical, template, space)
     _ = task.config_space  # a template that cannot run says so here, and not once a trial
+    if outputs is not None:
+        _check_reads(task)
     return task
+
+
+def _check_reads(task: Task) -> None:
+    """Refuse a graph that reads outside a tensor, which every one of its configs would do.
+
+    Raises:
+        LowerError: it does; the text names the read.
+    """
+    from whet.compiler.te.lower.range_check import check_reads
+
+    with task.target:
+        check_reads(task.instantiate()[0])
 
 
 def _from_template(name: Any, args: Any, outputs: Any) -> tuple[Template, Workload]:

@@ -1,88 +1,141 @@
-"""The goals on a CPU, and whether they are reached: each figure beside the measured one."""
+"""The goals on a CPU by kind, and whether they are reached: each figure beside the measured one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from statistics import geometric_mean
+from typing import Any
 
-from verdicts import Rows, Verdict, against, geomean, ratios_of
+from verdicts import Rows, Verdict, against
+from works import ARITHMETIC
 
-__all__ = ["JUDGES", "Rows", "Verdict", "against", "geomean", "judge"]
+from whet.bench.comparison import Comparison
 
+__all__ = ["Rows", "Verdict", "beside_tvm", "judge", "judge_threads"]
 
-def _matmul(rows: Rows) -> list[Verdict]:
-    ratios = ratios_of(rows)
-    found = []
-    if ratios:
-        found.append(Verdict("matmul: geomean against PyTorch", geometric_mean(ratios), 1.05))
-        found.append(Verdict("matmul: the least of them", min(ratios), 0.97))
-    for name in rows:
-        if name.startswith("1024x"):
-            share = rows[name].of_peak(rows[name].best).best
-            found.append(Verdict(f"matmul {name}: share of the FMA peak", share, 0.90))
-    return found
+LARGE = 10e6
+"""FLOP from which on a work has to be near the peak by itself."""
 
 
-def _resnet(rows: Rows) -> list[Verdict]:
-    ratios = ratios_of(rows)
-    if not ratios:
-        return []
-    wins = sum(ratio >= 1 for ratio in ratios)
-    what = f"ResNet-50: convolutions of {len(ratios)} that are at least as fast as PyTorch's"
+def judge(rows: Mapping[str, Rows]) -> list[Verdict]:
+    """The verdicts on works with one thread.
+
+    Args:
+        rows: kind -> its works.
+    """
+    verdicts = [v for kind, of in _JUDGES.items() if rows.get(kind) for v in of(rows[kind])]
+    every = {name: row for some in rows.values() for name, row in some.items()}
+    return [*verdicts, *_not_below("every work: beside its best peer", every), *_defaults(every)]
+
+
+def judge_threads(rows: Mapping[str, Rows]) -> list[Verdict]:
+    """The verdicts on works with two threads, ours with one among the contestants."""
+    every = {name: row for some in rows.values() for name, row in some.items()}
+    shares = {
+        name: row.ratio("one thread").best / (row.peak / row.peak_of_one)
+        for kind in ARITHMETIC
+        for name, row in rows.get(kind, {}).items()
+    }
+    gains = {name: _ends(row, "one thread") for name, row in every.items()}
     return [
-        Verdict("ResNet-50: geomean against PyTorch", geometric_mean(ratios), 1.10),
-        Verdict(what, wins, min(15, len(ratios))),
+        *_mean("two threads: compute-bound, of the peaks' ratio", shares.values(), 0.92),
+        *_all("two threads: beside our one", gains),
+        *_not_below("two threads: beside the best peer on two", every),
     ]
 
 
-def _mobilenet(rows: Rows) -> list[Verdict]:
-    ratios = ratios_of(rows)
-    what = "MobileNet-v2 depthwise: geomean against PyTorch"
-    return [Verdict(what, geometric_mean(ratios), 1.6)] if ratios else []
+def beside_tvm(rows: Iterable[Mapping[str, Any]]) -> list[Verdict]:
+    """The verdicts on works that TVM tuned, too; of each the samples of both."""
+    ratios = {
+        row["name"]: row["tvm"]["best"] / row["ours"]["best"]
+        for row in rows
+        if "best" in row["tvm"]
+    }
+    if not ratios:
+        return []
+    short = tuple(sorted(name for name, ratio in ratios.items() if ratio <= 1))
+    wins = Verdict(
+        "TVM MetaSchedule: slower than ours", len(ratios) - len(short), len(ratios), short
+    )
+    return [wins, *_mean("TVM MetaSchedule", ratios.values(), 1.5)]
+
+
+def _direct(rows: Rows) -> list[Verdict]:
+    shares = {name: row.of_peak(row.best).best for name, row in rows.items()}
+    large = {name: shares[name] for name, row in rows.items() if row.flop >= LARGE}
+    verdicts = _mean("direct: of the FMA peak", shares.values(), 0.93)
+    verdicts += _mean("direct: beside the best peer", _ratios(rows), 1.12)
+    if large:
+        short = tuple(n for n in sorted(large, key=large.__getitem__) if large[n] < 0.85)
+        what = "direct: the least share of the peak from 10 MFLOP on"
+        verdicts.append(Verdict(what, min(large.values()), 0.85, short))
+    return verdicts
+
+
+def _winograd(rows: Rows) -> list[Verdict]:
+    return _mean("Winograd: beside the best peer", _ratios(rows), 1.5)
 
 
 def _memory(rows: Rows) -> list[Verdict]:
-    found = []
-    for name, row in rows.items():
-        share = row.of_bandwidth(row.best).best
-        found.append(Verdict(f"{name}: share of the bandwidth", share, 0.9))
-    ratios = ratios_of(rows)
-    if ratios:
-        what = "memory-bound: geomean against PyTorch"
-        found.append(Verdict(what, geometric_mean(ratios), 1.3))
-    return found
+    shares = [row.moving_limit / row.samples[row.best].best for row in rows.values()]
+    return [
+        *_mean("memory-bound: of the lower limit", shares, 0.85),
+        *_mean("memory-bound: beside the best peer", _ratios(rows), 1.5),
+    ]
 
 
-def _batch_matmul(rows: Rows) -> list[Verdict]:
-    ratios = {name: against(row) for name, row in rows.items()}
-    return [Verdict(f"{n}: against PyTorch", r, 1.1) for n, r in ratios.items() if r is not None]
+def _networks(rows: Rows) -> list[Verdict]:
+    ratios = [r for row in rows.values() if (r := against(row, "torch compiled")) is not None]
+    return _mean("parts of networks: beside torch.compile", ratios, 1.3)
 
 
-JUDGES: dict[str, Callable[[Rows], list[Verdict]]] = {
-    "matmul": _matmul,
-    "matmul_packed": lambda rows: [
-        Verdict(v.what.replace("matmul", "matmul, packed ahead", 1), v.measured, v.least)
-        for v in _matmul(rows)
-    ],
-    "resnet50": _resnet,
-    "mobilenet_v2": _mobilenet,
+_JUDGES: dict[str, Callable[[Rows], list[Verdict]]] = {
+    "direct": _direct,
+    "winograd": _winograd,
     "memory": _memory,
-    "batch_matmul": _batch_matmul,
+    "networks": _networks,
 }
-"""A group's figures; a group that is not here is shown and not judged."""
 
 
-def judge(rows: dict[str, Rows], defaults: bool) -> list[Verdict]:
-    """All figures of what was measured.
+def _defaults(rows: Rows) -> list[Verdict]:
+    """Default configs beside the tuned ones."""
+    both = {name: row for name, row in rows.items() if row.ours == ("default", "tuned")}
+    shares = {n: row.samples["tuned"].best / row.samples["default"].best for n, row in both.items()}
+    if not shares:
+        return []
+    short = tuple(n for n in sorted(shares, key=shares.__getitem__) if shares[n] < 0.85)
+    return [
+        *_mean("default, as a part of tuned", shares.values(), 0.95),
+        Verdict("default: the least part of tuned", min(shares.values()), 0.85, short),
+    ]
 
-    Args:
-        rows: group -> its works.
-        defaults: whether the default configs were measured, too.
-    """
-    found = [v for group, some in rows.items() if group in JUDGES for v in JUDGES[group](some)]
-    both = [r for some in rows.values() for r in some.values() if r.ours == ("default", "tuned")]
-    if defaults and both:
-        shares = [row.samples["tuned"].best / row.samples["default"].best for row in both]
-        what = f"default config, untuned, as a part of tuned: geomean of {len(both)}"
-        found.append(Verdict(what, geometric_mean(shares), 0.7))
-    return found
+
+def _ratios(rows: Rows) -> list[float]:
+    """How many times faster than its best peer each work is; works without one are left out."""
+    return [ratio for row in rows.values() if (ratio := against(row, "")) is not None]
+
+
+def _mean(what: str, values: Iterable[float], least: float) -> list[Verdict]:
+    kept = list(values)
+    if not kept:
+        return []
+    return [Verdict(f"{what}: geomean of {len(kept)}", geometric_mean(kept), least)]
+
+
+def _not_below(what: str, rows: Rows) -> list[Verdict]:
+    """Works whose 95 % interval beside the best peer is not wholly below 1."""
+    ends = {n: _ends(row, peer) for n, row in rows.items() if (peer := row.peer()) is not None}
+    return _all(what, ends)
+
+
+def _ends(row: Comparison, other: str) -> float:
+    """The upper end of the 95 % interval of how many times faster ours is."""
+    return row.interval(other)[1]
+
+
+def _all(what: str, ends: Mapping[str, float]) -> list[Verdict]:
+    if not ends:
+        return []
+    short = tuple(name for name in sorted(ends, key=ends.__getitem__) if ends[name] < 1)
+    text = f"{what}: works that are not slower, of {len(ends)}"
+    return [Verdict(text, len(ends) - len(short), len(ends), short)]

@@ -5,8 +5,10 @@
 The log is made by SQL from a trial of each task, so that it takes a minute. A warm choice is what a
 template's call asks under ``apply_best`` once its config was chosen; each way to a config is
 measured cold, in a context of its own. A fresh process is started for each figure of its kind:
-Python, whet, the task, the log, the config, the kernel. ``cpu`` is its own time, ``wall`` has what
-else ran meanwhile.
+the start of Python, whet, the task, the log, the config, the kernel. Its modules are compiled
+before, as an installation does: ``PYTHONDONTWRITEBYTECODE`` would have each process compile them
+again. ``cpu`` is its own processor time, all of it, ``wall`` has what else ran meanwhile; beside it
+stands a process that imports numpy alone. The whole takes a few minutes.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import harness
 
 import argparse
 import json
+import os
 import sqlite3
 import statistics
 import subprocess
@@ -35,9 +38,10 @@ from whet.measure.device.names import this_device
 from whet.search_spaces.template.config_scope import resolved_in_force
 
 TASKS = 100
-CALLS, ROUNDS, PROCESSES = 2000, 21, 7
-WARM_US, FRESH_MS = 20.0, 200.0
-"""The goals: microseconds of a warm choice, milliseconds of a fresh process to its config."""
+CALLS, ROUNDS, PROCESSES = 2000, 21, 11
+WARM_US, NEW_MS, FRESH_MS = 20.0, 5.0, 200.0
+"""The goals: microseconds of a warm choice; milliseconds of the best record by a new connection,
+and of a fresh process to its config."""
 
 COPY = """
 INSERT INTO trial ({columns}, number, cost, costs, config_digest)
@@ -50,9 +54,8 @@ FROM trial, n WHERE run_id = ? AND number = 0
 FRESH = """
 import time
 def now():
-    return time.perf_counter(), time.process_time()
-began = now()
-import json, sys, whet
+    return time.time(), time.process_time()  # which both began before this line
+import sys, whet
 task = whet.create_task("matmul", args=(256, 256, 64), target="llvm")
 made = now()
 with whet.apply_best(sys.argv[1]) as applied, task.target:
@@ -60,8 +63,10 @@ with whet.apply_best(sys.argv[1]) as applied, task.target:
     chosen = now()
     whet.build(task)
     built = now()
-print(json.dumps([[y - x for x, y in zip(began, t)] for t in (made, chosen, built)]))
+import json
+print(json.dumps([made, chosen, built]))
 """
+NUMPY = "import json, time, numpy; print(json.dumps([(time.time(), time.process_time())]))"
 PARTS = ("task", "config", "kernel")
 
 
@@ -142,18 +147,51 @@ def cold(path: Path) -> dict[str, float]:
     return found
 
 
-def fresh(path: Path) -> dict[str, tuple[float, float]]:
-    """Milliseconds, wall and CPU, of a fresh process from its first line to each part."""
+def new_connection(path: Path) -> float:
+    """Milliseconds of the best record of a task: the log is opened, asked and closed."""
+    task = task_of(64)
+    space, times = task.config_space, []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        with TuningLog(path, write=False) as log:
+            assert log.best_in(space, task.workload, task.target) is not None
+        times.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(times)
+
+
+def started(compiled: str, code: str, *words: str) -> list[list[float]]:
+    """Milliseconds, wall and CPU, from the start of a process to each time that it prints.
+
+    Args:
+        compiled: the folder of its modules' bytecode, written where it is not there.
+    """
+    settings = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    began = time.time()
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env=settings | {"PYTHONPYCACHEPREFIX": compiled},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [[1e3 * (at - began), 1e3 * cpu] for at, cpu in json.loads(done.stdout)]
+
+
+def fresh(path: Path) -> dict[str, dict[str, float]]:
+    """Milliseconds of fresh processes to each part: median and least, wall and CPU."""
     rows = []
-    for number in range(PROCESSES):
-        done = subprocess.run(
-            [sys.executable, "-c", FRESH, str(path)], capture_output=True, text=True, check=True
-        )
-        rows.append(json.loads(done.stdout))
-        print(f"fresh process {number + 1} of {PROCESSES}", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as compiled:
+        for number in range(PROCESSES + 1):
+            rows.append([*started(compiled, FRESH, str(path)), *started(compiled, NUMPY)])
+            print(f"fresh process {number} of {PROCESSES}", file=sys.stderr)
+    del rows[0]  # it compiled all modules, and asked LLVM for this machine
     return {
-        part: tuple(1e3 * statistics.median(row[k][clock] for row in rows) for clock in (0, 1))
-        for k, part in enumerate(PARTS)
+        part: {
+            f"{clock}_{name}": of([row[k][c] for row in rows])
+            for c, clock in enumerate(("wall", "cpu"))
+            for name, of in (("median", statistics.median), ("min", min))
+        }
+        for k, part in enumerate((*PARTS, "numpy"))
     }
 
 
@@ -168,15 +206,29 @@ def main() -> None:
         path = options.log or Path(folder) / "scale.db"
         if not path.exists():
             fill(path, options.trials)
-        found: dict[str, Any] = {"warm_us": warm(path), "cold_ms": cold(path), "fresh": fresh(path)}
+        found: dict[str, Any] = {
+            "warm_us": warm(path),
+            "new_ms": new_connection(path),
+            "cold_ms": cold(path),
+            "fresh": fresh(path),
+        }
         lines = [f"{options.trials:,} trials of {TASKS} tasks, {path.stat().st_size / 1e6:.0f} MB"]
     for words, us in found["warm_us"].items():
         lines.append(f"warm choice, {words}: {us:.2f} us (goal {WARM_US:.0f}: {held(us, WARM_US)})")
+    new = found["new_ms"]
+    lines.append(
+        f"best record, new connection: {new:.2f} ms (goal {NEW_MS:.0f}: {held(new, NEW_MS)})"
+    )
     for how, ms in found["cold_ms"].items():
         lines.append(f"first choice, log opened for it, {how}: {ms:.1f} ms")
-    for part, (wall, cpu) in found["fresh"].items():
+    for part, ms in found["fresh"].items():
+        cpu = ms["cpu_median"]
         goal = f" (goal {FRESH_MS:.0f}: {held(cpu, FRESH_MS)})" if part == "config" else ""
-        lines.append(f"fresh process to its {part}: cpu {cpu:.0f} ms{goal}, wall {wall:.0f} ms")
+        to = "that imports numpy alone" if part == "numpy" else f"to its {part}"
+        lines.append(
+            f"fresh process {to}: cpu {cpu:.0f} ms{goal}, least {ms['cpu_min']:.0f}, "
+            f"wall {ms['wall_median']:.0f} ms"
+        )
     harness.report("scale_apply", lines, {"trials": options.trials, **found})
 
 

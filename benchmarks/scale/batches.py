@@ -39,7 +39,7 @@ SHARED = xgb.SHARED
 
 
 class Costs:
-    """What each config of a space costs.
+    """The costs of the configs of a space.
 
     Args:
         name: of a recording, or :data:`DERIVED`.

@@ -36,6 +36,8 @@ from whet.db import device_key
 REPEATS = 21
 WRITERS = 8
 BATCH = 1000
+LEAST = 100
+"""Trials: a tenth of them is one search's, which has some that succeed."""
 
 FRESH = {
     "record": """
@@ -131,12 +133,14 @@ def folder(kept: str | None) -> Iterator[Path]:
 def main() -> None:
     """Make the logs, measure, and show or keep the figures."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--trials", type=int, default=1_000_000)
+    parser.add_argument("--trials", type=int, default=1_000_000, help=f"at least {LEAST}")
     parser.add_argument("--postgresql", default="", help="URL of an empty database")
     parser.add_argument("--upgrade", action="store_true")
     parser.add_argument("--keep", help="folder of the file, which is used again if it is there")
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
+    if options.trials < LEAST:
+        parser.error(f"--trials {options.trials}: a log of this benchmark has at least {LEAST}")
     figures: list[Figure] = []
 
     def say(figure: Figure) -> None:

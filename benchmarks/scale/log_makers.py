@@ -123,10 +123,12 @@ def write(
 def fill(location: str, trials: int, size: int) -> Figure:
     """Write a whole log from one process; trials a second of each full batch."""
     rates, of_cpu, done, said = [], [], 0, time.perf_counter()
+    tasks = tasks_of(trials)
+    full = min(size, max(count for _, count in tasks))  # a short log has no batch of that size
     with TuningLog(location) as log:
-        for count, spent, cpu in write(log, tasks_of(trials), size):
+        for count, spent, cpu in write(log, tasks, size):
             done += count
-            if count == size:
+            if count == full:
                 rates.append(count / spent)
                 of_cpu.append(count / cpu)
             if time.perf_counter() - said > PROGRESS_S:
@@ -134,7 +136,7 @@ def fill(location: str, trials: int, size: int) -> Figure:
                 line = f"writing {done:,} of {trials:,} trials, {count / spent:,.0f}/s"
                 print(f"\r  {line}  ", end="", flush=True)
     print(flush=True)
-    return Figure(f"rows written in batches of {size:,}, SQLite", "1/s", rates, of_cpu)
+    return Figure(f"rows written in batches of {full:,}, SQLite", "1/s", rates, of_cpu)
 
 
 def _work(location: str, share: list[tuple[TaskKey, int]], size: int, begin: object) -> None:

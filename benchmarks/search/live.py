@@ -1,4 +1,4 @@
-"""64 live trials of eight operators against TVM MetaSchedule's 64, in one run, interleaved.
+"""64 live trials of sixteen operators against TVM MetaSchedule's 64, in one run, interleaved.
 
     python -m venv tvm && tvm/bin/pip install apache-tvm apache-tvm-ffi==0.1.14.post0 \\
         xgboost-cpu cloudpickle psutil

@@ -94,6 +94,32 @@ def conv2d(ci: int, size: int, co: int, kernel: int, stride: int = 1) -> Operato
     return Operator(shapes, graph, reference, ("conv2d_nchw", args))
 
 
+def max_pool(channels: int, size: int, kernel: int, stride: int) -> Operator:
+    """The largest one of each window of a square image, NCHW, batch 1, padded by half a window."""
+    pad = kernel // 2
+
+    def graph(te: Any, topi: Any, x: Any) -> Any:
+        sizes = [kernel] * 2, [stride] * 2, [1, 1], [pad] * 4
+        return topi.nn.pool2d(x, *sizes, "max")
+
+    def reference(x: np.ndarray) -> np.ndarray:
+        return _windows(x, kernel, stride, -np.inf).max(axis=(4, 5))
+
+    shape = (1, channels, size, size)
+    template = ("max_pool2d", (shape, (kernel, kernel), (stride, stride), (pad, pad)))
+    return Operator((shape,), graph, reference, template)
+
+
+def sum_over_rows(rows: int, columns: int) -> Operator:
+    """Sums of columns."""
+
+    def graph(te: Any, topi: Any, x: Any) -> Any:
+        return topi.sum(x, 0)
+
+    shape = (rows, columns)
+    return Operator((shape,), graph, lambda x: x.sum(axis=0), ("sum", (shape, (0,))))
+
+
 def depthwise_conv2d(channels: int, size: int, kernel: int) -> Operator:
     """One filter a channel, NCHW, batch 1, stride 1, "same" padding."""
     pad = kernel // 2
@@ -137,25 +163,33 @@ def layer_norm(rows: int, columns: int) -> Operator:
     return Operator(shapes, graph, reference, ("layer_norm", ((rows, columns),)))
 
 
-def _windows(x: np.ndarray, kernel: int, stride: int) -> np.ndarray:
+def _windows(x: np.ndarray, kernel: int, stride: int, outside: float = 0.0) -> np.ndarray:
     """The windows of a padded image, ``(n, c, h, w, kernel, kernel)``."""
     pad = kernel // 2
-    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=outside)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), axis=(2, 3))
     return windows[:, :, ::stride, ::stride]
 
 
 LIVE: dict[str, Operator] = {
     "matmul 512x512x512": matmul(512, 512, 512),
+    "matmul 17x1024x1024": matmul(17, 1024, 1024),
+    "matmul 777x333x555": matmul(777, 333, 555),
     "dense 16x768x3072": matmul(16, 768, 3072),
+    "batch_matmul 12x128x64x128": batch_matmul(12, 128, 64, 128),
     "conv2d 3x3 64x56x56": conv2d(64, 56, 64, 3),
+    "conv2d 3x3 256x14x14": conv2d(256, 14, 256, 3),
+    "conv2d 3x3 stride 2 128x56x56": conv2d(128, 56, 128, 3, stride=2),
     "conv2d 1x1 256x14x14 1024": conv2d(256, 14, 1024, 1),
+    "conv2d 5x5 48x28x28": conv2d(48, 28, 64, 5),
     "depthwise 3x3 128x56x56": depthwise_conv2d(128, 56, 3),
+    "depthwise 5x5 120x28x28": depthwise_conv2d(120, 28, 5),
     "softmax 1536x128": softmax(1536, 128),
     "layer_norm 128x768": layer_norm(128, 768),
-    "batch_matmul 12x128x64x128": batch_matmul(12, 128, 64, 128),
+    "max_pool 3x3 64x112x112": max_pool(64, 112, 3, 2),
+    "sum 2048x2048 axis 0": sum_over_rows(2048, 2048),
 }
-"""The operators of `live.py`: layers of ResNet-50, MobileNet and BERT-base."""
+"""The operators of `live.py`: layers of ResNet-50, MobileNet and BERT-base, and odd sizes."""
 
 TEMPLATES: dict[str, Operator] = {
     "matmul 512x512x512": matmul(512, 512, 512),

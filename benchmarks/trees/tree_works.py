@@ -79,9 +79,11 @@ def best_of(call: Callable[[], object]) -> float:
 # kernels
 
 
-def aligned(shape: tuple[int, ...]) -> np.ndarray:
-    """Random numbers in an array that begins with a line of the cache."""
+def aligned(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
+    """Random numbers in an array that begins with a line of the cache; 0 of an integer dtype."""
     size = int(np.prod(shape))
+    if dtype != "float32":
+        return np.zeros(shape, dtype)
     room = np.empty(size + 16, np.float32)
     begin = -(room.ctypes.data // 4) % 16
     flat = room[begin : begin + size]
@@ -97,12 +99,12 @@ def kernel_work(template: str, args: tuple) -> Work:
 
     task = whet.create_task(template, args=args, target=ONE_CORE)
     kernel = whet.build(task)
-    shapes = [tuple(map(int, t.shape)) for t in task.instantiate()[1]]
+    forms = [(tuple(map(int, t.shape)), str(t.dtype)) for t in task.instantiate()[1]]
     text = digest(kernel.get_source("ll"))
-    packed = args[-3:] == ("float32", (), True)  # weights are packed ahead
+    packed = "float32" in args and args[-1] is True  # weights are packed ahead
 
     def work(number: int) -> Answer:
-        data, *weights, out = (aligned(shape) for shape in shapes)
+        data, *weights, out = (aligned(*form) for form in forms)
         if packed:
             weights[0] = kernel.pack_weights(weights[0])
         return Answer(best_of(lambda: kernel(data, *weights, out)), text)
@@ -111,12 +113,13 @@ def kernel_work(template: str, args: tuple) -> Work:
 
 
 def cpu_kernels() -> Iterator[tuple[str, Callable[[], Work]]]:
-    """The works of `cpu_kernels/run.py`, default configs."""
-    from works import GROUPS
+    """The works of `cpu_kernels/run.py` that have a template, default configs."""
+    from works import KINDS
 
-    for group, works in GROUPS.items():
+    for kind, works in KINDS.items():
         for one in works:
-            yield f"{group}: {one.name}", lambda one=one: kernel_work(one.template, one.args)
+            if one.template:
+                yield f"{kind}: {one.name}", lambda one=one: kernel_work(one.template, one.args)
 
 
 # calls

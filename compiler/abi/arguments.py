@@ -9,6 +9,7 @@ from keyword import iskeyword
 from whet.compiler.abi.extent_expr import from_expr
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import LowerError
+from whet.compiler.tir.analysis.effects import may_write
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import BufferLoad, BufferView, Call, IntImm, Let, PrimExpr, Var
 from whet.compiler.tir.function import PrimFunc
@@ -104,7 +105,7 @@ def _uses(body: Stmt) -> tuple[set[int], set[int], list[Var]]:
                 written.add(id(n.buffer))
             case BufferView():
                 handed.add(id(n.buffer))
-            case Call(args=(BufferLoad() as first, *_)) if _may_write(n):
+            case Call(args=(BufferLoad() as first, *_)) if may_write(n):
                 handed.add(id(first.buffer))
             case AttrStmt(key="thread_extent"):
                 defined.add(n.node)
@@ -112,13 +113,6 @@ def _uses(body: Stmt) -> tuple[set[int], set[int], list[Var]]:
                 defined.add(n.var)
     # a handle is the memory of a buffer, whose declaration says where it comes from
     return written, handed, [v for v in used if v not in defined and v.dtype != "handle"]
-
-
-def _may_write(n: Call) -> bool:
-    """True if a call takes an address through which a function may write."""
-    mask = n.args[-1]
-    only_read = isinstance(mask, IntImm) and not mask.value & 2
-    return n.op == "address_of" or (n.op == "tvm_access_ptr" and not only_read)
 
 
 def _from_the_first_element(func: PrimFunc) -> tuple[PrimFunc, dict[Buffer, Buffer]]:

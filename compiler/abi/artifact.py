@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.signature import KernelSignature
@@ -25,7 +26,7 @@ class Artifact:
             alignment, e.g. ``"stores to C"``.
         ptx: of code for a GPU, text that the drivers of later GPUs take, where it was made ahead.
         log: of code for a GPU, what the compiler said of ``object``: spills are nowhere else.
-        tuned_by: where its config comes from, if a log was asked.
+        tuned_by: function -> where its config comes from, of those for which a log was asked.
     """
 
     object: bytes
@@ -37,7 +38,7 @@ class Artifact:
     ptx: str = ""
     scattered: tuple[str, ...] = ()
     log: str = ""
-    tuned_by: TunedBy | None = None
+    tuned_by: Mapping[str, TunedBy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

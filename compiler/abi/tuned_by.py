@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-HOWS = ("exact", "device", "shape", "default")
+HOWS = ("exact", "device", "target", "shape", "default")
 """The ways to a config, in the order in which they are tried."""
 
 
@@ -16,7 +16,8 @@ class TunedBy:
 
     Attributes:
         how: ``"exact"``: the best record of this workload, target and device; ``"device"``: of the
-            same workload and target on another device; ``"shape"``: of a near workload of the same
+            same workload and target on another device; ``"target"``: of the same workload for
+            another target, fitted to this one's space; ``"shape"``: of a near workload of the same
             template; ``"default"``: no record applied.
         workload: what was tuned; of a default config, what was built.
         target: what the record was compiled for, as text that ``Target`` reads.

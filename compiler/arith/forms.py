@@ -182,23 +182,31 @@ class Forms:
         quotient = self._quotient(r, c)
         if quotient is not None:
             return q.shifted(quotient)
+        inner = self._divided_before(r)
+        if inner is not None:  # (x // b) // c
+            return q + self.floordiv(inner[0], inner[1] * c, dtype)
         # (g*x + y) // (g*c) == x // c for 0 <= y < g
         g = c
-        for _, coef in r.terms.values():
-            if coef != 1:
-                g = gcd(g, coef)
-        if g > 1:
+        for coef in sorted({abs(w) for _, w in r.terms.values()}, reverse=True):
+            g = gcd(g, coef)
             x = {k: t for k, t in r.terms.items() if t[1] % g == 0}
             y = Affine({k: t for k, t in r.terms.items() if k not in x}, r.const)
-            quotient = self._quotient(y, g)
+            quotient = self._quotient(y, g) if g > 1 else None
             if quotient is not None:
                 r = Affine({k: (v, w // g) for k, (v, w) in x.items()}, quotient)
-                c //= g
-                if c == 1 or not r.terms:
-                    return q + self.floordiv(r, c, dtype) if c > 1 else q + r
+                return q + (self.floordiv(r, c // g, dtype) if c > g else r)
         key = ("//", r.key, c)
         rest = r.to_expr(dtype)
         return q + Affine.atom(key, FloorDiv(rest, IntImm(rest.dtype, c), rest.dtype))
+
+    def _divided_before(self, a: Affine) -> tuple[Affine, int] | None:
+        """The dividend and the divisor of a form that is one quotient by a number."""
+        if len(a.terms) != 1 or a.const:
+            return None
+        ((atom, coef),) = a.terms.values()
+        if coef != 1 or not isinstance(atom, FloorDiv) or not isinstance(atom.b, IntImm):
+            return None
+        return (self.affine(atom.a), atom.b.value) if atom.b.value > 0 else None
 
     def _quotient(self, a: Affine, c: int) -> int | None:
         """``a // c`` where it is the same number for all values of a form."""

@@ -13,8 +13,9 @@ from typing import TypeVar
 from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, INT, NOTHING, TEXT
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.analysis.effects import may_write
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import BufferLoad, BufferView, Call, PrimExpr, StringImm, Var
+from whet.compiler.tir.expr import BufferLoad, BufferView, Call, IntImm, PrimExpr, StringImm, Var
 
 T = TypeVar("T")
 
@@ -88,6 +89,22 @@ def element_of(n: Call) -> BufferLoad:
     return first
 
 
+def prefetch_hints(n: Call) -> tuple[int, int, int]:
+    """The numbers of a prefetch: 1 for writing, its locality from 0 to 3, 1 for data.
+
+    Raises:
+        CodegenError: they are no such numbers.
+    """
+    hints = [x.value if isinstance(x, IntImm) else -1 for x in n.args[1:]]
+    if len(hints) != 3 or not all(0 <= x <= most for x, most in zip(hints, (1, 3, 1))):
+        raise CodegenError(
+            "prefetch",
+            "what follows the address is not 0 or 1, a locality from 0 to 3, and 0 or 1",
+            'call_intrin("int32", "tir.prefetch", A.access_ptr("r"), 0, 3, 1)',
+        )
+    return hints[0], hints[1], hints[2]
+
+
 def memory_of(handle: Var, placed: Iterable[tuple[Buffer, T]]) -> T:
     """Where the buffer's memory is that a handle stands for.
 
@@ -107,8 +124,8 @@ def memory_of(handle: Var, placed: Iterable[tuple[Buffer, T]]) -> T:
 
 
 def handed_buffer(a: object) -> Buffer | None:
-    """The buffer whose memory a function is handed by an argument of this form."""
+    """The buffer whose memory a function is handed, and may write, by an argument of this form."""
     if isinstance(a, BufferView):
         return a.buffer
-    first = a.args[0] if isinstance(a, Call) and a.op in ADDRESSES else None
+    first = a.args[0] if isinstance(a, Call) and may_write(a) else None
     return first.buffer if isinstance(first, BufferLoad) else None

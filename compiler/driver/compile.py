@@ -23,6 +23,7 @@ from whet.compiler.tir.stmt import is_nothing
 
 if TYPE_CHECKING:
     from whet.compiler.abi.artifact import Artifact
+    from whet.compiler.abi.tuned_by import TunedBy
     from whet.compiler.runtime.module import Module
 
 TargetLike = Target | str | Mapping[str, Any]
@@ -149,11 +150,17 @@ def build(
         chosen = _with_host(chosen, target_host)
         given = [(chosen, _lowered(inputs, args, chosen, name, binds))]
     by_target = _one_module_each(given)
-    tuned_by = inputs.tuned_by if isinstance(inputs, Schedule) else None
     parts = [
-        (t, mod, replace(compile_module(mod, t), tuned_by=tuned_by)) for t, mod in by_target.items()
+        (t, mod, replace(compile_module(mod, t), tuned_by=_tuned_by(mod)))
+        for t, mod in by_target.items()
     ]
     return compose(parts, _host(list(by_target)), name)
+
+
+def _tuned_by(mod: IRModule) -> dict[str, TunedBy]:
+    """Function -> where its config comes from, of those of which it is known."""
+    said = {name: func.attrs.get("tuned_by") for name, func in mod.functions.items()}
+    return {str(name): by for name, by in said.items() if by is not None}
 
 
 def _lowered(

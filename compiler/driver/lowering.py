@@ -91,11 +91,17 @@ def schedule_to_module(
     check_name("lower", name)
     buffers, params = get_binds(args, binds=binds)
     if not ahead_stages(sch):
-        return IRModule({name: _function(Part(sch, buffers, params), name)})
+        return IRModule({name: _tuned(_function(Part(sch, buffers, params), name), sch)})
     kernel, ahead, link = split(sch, buffers, params, name)
     called, packs = _function(kernel, name), _function(ahead, link.function)
     described = replace(called.attrs["signature"], ahead=link)
-    return IRModule({name: called.with_attr("signature", described), link.function: packs})
+    called = _tuned(called.with_attr("signature", described), sch)
+    return IRModule({name: called, link.function: packs})
+
+
+def _tuned(func: PrimFunc, sch: Schedule) -> PrimFunc:
+    """The function of a schedule whose config comes from somewhere: it goes on saying whence."""
+    return func if sch.tuned_by is None else func.with_attr("tuned_by", sch.tuned_by)
 
 
 def _function(part: Part, name: str) -> PrimFunc:

@@ -14,10 +14,12 @@ from typing import NamedTuple
 from whet.compiler.passes.contract.option import Option, PassConfig, count, section, switch
 from whet.compiler.passes.features import Features
 from whet.compiler.passes.gpu.inject_virtual_thread import inject_virtual_thread
+from whet.compiler.passes.inject_prefetch import inject_prefetch
 from whet.compiler.passes.instrument_bound_checkers import instrument_bound_checkers
 from whet.compiler.passes.loops.common_subexpr_elim import common_subexpr_elim
 from whet.compiler.passes.loops.flatten_buffer import flatten_buffer
 from whet.compiler.passes.loops.hoist_if_then_else import hoist_if_then_else
+from whet.compiler.passes.loops.interleave_lanes import interleave_lanes
 from whet.compiler.passes.loops.loop_partition import loop_partition
 from whet.compiler.passes.loops.narrow_data_type import narrow_data_type
 from whet.compiler.passes.loops.register_accumulators import register_accumulators
@@ -33,7 +35,7 @@ from whet.compiler.passes.skip_assert import skip_assert
 from whet.compiler.target import Target
 from whet.compiler.tir.expr import Select
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.stmt import UNROLLED, VECTORIZED, AssertStmt
+from whet.compiler.tir.stmt import PREFETCH, UNROLLED, VECTORIZED, AssertStmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,13 @@ PASSES: tuple[Step, ...] = (
                 "assertions are dropped (those of the bounds checker stay)"
             )
         },
+    ),
+    Step(
+        "InjectPrefetch",
+        inject_prefetch,
+        "Prefetches, one a cache line, of what a loop reads some iterations later.",
+        "while every loop that a prefetch names is there, and before what it holds is checked",
+        when=lambda has, config: PREFETCH in has.keys,
     ),
     Step(
         "Simplify",
@@ -195,6 +204,14 @@ PASSES: tuple[Step, ...] = (
         transpose_loads,
         "",
         "on vectors, while unrolled loops are loops whose steps are compared",
+        phase=2,
+        when=lambda has, config: {UNROLLED, VECTORIZED} <= has.kinds,
+    ),
+    Step(
+        "InterleaveLanes",
+        interleave_lanes,
+        "",
+        "as TransposeLoads, and after it: larger squares are its own",
         phase=2,
         when=lambda has, config: {UNROLLED, VECTORIZED} <= has.kinds,
     ),

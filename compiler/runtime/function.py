@@ -17,6 +17,7 @@ from whet.compiler.runtime.call.slowcall import SlowCall, bind, raise_failure
 from whet.compiler.runtime.call.vectorcall import Vectorcall, copied, install_vectorcall
 
 if TYPE_CHECKING:
+    from whet.compiler.abi.tuned_by import TunedBy
     from whet.compiler.runtime.module import Module
 
 
@@ -39,6 +40,12 @@ class Function(Vectorcall):
     def name(self) -> str:
         """The kernel's name."""
         return self.signature.name
+
+    @property
+    def tuned_by(self) -> TunedBy | None:
+        """Where its config comes from; None where no log was asked for one."""
+        found = (m.artifact.tuned_by.get(self.name) for m in self._module._all())
+        return next(filter(None, found), None)
 
     @property
     def fast(self) -> Callable[..., None]:

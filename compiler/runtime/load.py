@@ -328,10 +328,24 @@ def _artifact(data: dict[str, Any]) -> Artifact:
     )
     plans = tuple(LaunchPlan.from_json(plan) for plan in data.get("plans", ()))
     source = data.get("source", "")
-    said = data.get("tuned_by")  # written since there is fallback
-    tuned_by = None if said is None else TunedBy.from_json(said)
+    tuned_by = _tuned_by(data.get("tuned_by"), signatures)
     made = Artifact(b"", signatures, data["target"], source, plans, kernels, tuned_by=tuned_by)
     return with_code(made, data)
+
+
+def _tuned_by(said: Any, signatures: tuple[KernelSignature, ...]) -> dict[str, TunedBy]:
+    """Function -> where its config comes from; earlier libraries say it once, or not at all.
+
+    Raises:
+        ValueError: it is no such data.
+    """
+    if said is None:
+        return {}
+    if isinstance(said, dict) and "how" in said and isinstance(said["how"], str):
+        said = {s.name: said for s in signatures[:1]}
+    if not isinstance(said, dict):
+        raise ValueError(f"{said!r} does not say where configs come from")
+    return {name: TunedBy.from_json(one) for name, one in said.items()}
 
 
 def _check_processor(request: str, target: dict[str, Any]) -> None:

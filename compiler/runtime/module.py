@@ -123,8 +123,14 @@ class Module(Vectorcall):
 
     @property
     def tuned_by(self) -> TunedBy | None:
-        """Where its config comes from; None where no log was asked for one."""
-        return next(filter(None, (m.artifact.tuned_by for m in self._all())), None)
+        """Where the entry function's config comes from, else the first one's that has one.
+
+        None where no log was asked; ``module["name"].tuned_by`` is that of one function.
+        """
+        found: dict[str, TunedBy] = {}
+        for module in reversed(self._all()):
+            found |= module.artifact.tuned_by
+        return found.get(self.entry_name) or next(iter(found.values()), None)
 
     @property
     def is_dso_exportable(self) -> bool:

@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler import settings
-from whet.compiler.jit.compile import Machine, assembly
 from whet.compiler.target.gpu_limits import limits_of
 from whet.compiler.target.machine import features as feat
 from whet.compiler.target.machine import host
-from whet.compiler.target.machine.local_gpu import local_arch
-from whet.compiler.target.machine.probe import check_machine
 from whet.compiler.target.machine.processors import architecture_of
 from whet.compiler.target.machine.systems import runs_under
 
@@ -48,6 +45,8 @@ def canonical(target: Target) -> Target:
 
 @functools.cache
 def _canonical_gpu(target: Target) -> Target:
+    from whet.compiler.target.machine.local_gpu import local_arch
+
     given = target.attrs
     arch = str(given.get("arch") or local_arch() or _ARCH)
     limits = limits_of(arch)
@@ -92,6 +91,9 @@ def _canonical_cpu(target: Target, threads: int, of_level: str) -> Target:
 
 def _probe_vector_bytes(attrs: Mapping[str, Any]) -> int:
     """The width LLVM gives a named processor, read off the registers of an addition."""
+    from whet.compiler.jit.compile import Machine, assembly
+    from whet.compiler.target.machine.probe import check_machine
+
     text = (
         "define <16 x float> @f(<16 x float> %x) {\n"
         "  %y = fadd <16 x float> %x, %x\n  ret <16 x float> %y\n}"

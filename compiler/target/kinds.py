@@ -120,7 +120,11 @@ _CUDA: dict[str, type] = {
 
 KINDS: dict[str, TargetKind] = {
     "llvm": TargetKind(
-        "llvm", "cpu", ("cpu",), _CPU, "whet.compiler.codegen.llvm.generate:generate"
+        "llvm",
+        "cpu",
+        ("cpu",),
+        {**_CPU, "math": str},
+        "whet.compiler.codegen.llvm.generate:generate",
     ),
     "c": TargetKind(
         "c", "cpu", ("cpu",), {**_CPU, "cc": str}, "whet.compiler.codegen.c.generate:generate"

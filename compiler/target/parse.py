@@ -13,7 +13,6 @@ from whet.compiler.target.gpu_limits import architectures, is_architecture
 from whet.compiler.target.kinds import TargetKind, find_kind, kinds_text
 from whet.compiler.target.machine import host
 from whet.compiler.target.machine.features import parse_mattr
-from whet.compiler.target.machine.local_gpu import local_arch
 from whet.compiler.target.machine.processors import ARCHITECTURES, X86_64, architecture_of
 from whet.compiler.target.tags import no_such_tag
 
@@ -23,6 +22,10 @@ _LEGAL: dict[str, tuple[Container[Any], str]] = {
     "vector_bytes": ((16, 32, 64), "vector registers have 16, 32 or 64 bytes"),
     "num_threads": (range(1, sys.maxsize), "at least one thread is needed"),
     "opt_level": (range(4), "LLVM's levels are 0, 1, 2 and 3"),
+    "math": (
+        ("2ulp", "4ulp", "fast"),
+        "accuracy of mathematical functions: 2ulp (the default), 4ulp or fast",
+    ),
     "mfloat_abi": (("soft", "hard"), "it is soft or hard"),
 }
 _TRUE, _FALSE = ("1", "true", "True"), ("0", "false", "False")
@@ -133,6 +136,9 @@ def _checked(request: str, kind: TargetKind, pairs: list[tuple[str, Any]]) -> di
         if name in attrs:
             raise TargetError(request, f"option {name!r} is given twice")
         attrs[name] = _typed(request, name, value, wanted)
+    # what is so anyhow has no part in the name under which logs are kept
+    if attrs.get("math") == ("fast" if attrs.get("fast_math") else "2ulp"):
+        del attrs["math"]
     if kind.device == "cpu":
         _check_processor(request, attrs)
     elif kind.name == "cuda":
@@ -142,8 +148,11 @@ def _checked(request: str, kind: TargetKind, pairs: list[tuple[str, Any]]) -> di
 
 def _check_architecture(request: str, arch: str | None) -> None:
     """Refuse what is no architecture of NVIDIA's, or older than what code is made for."""
-    # what is newer than the table is taken from the GPU that is here
-    if arch is None or is_architecture(arch) or arch == local_arch():
+    if arch is None or is_architecture(arch):
+        return
+    from whet.compiler.target.machine.local_gpu import local_arch
+
+    if arch == local_arch():  # what is newer than the table is taken from the GPU that is here
         return
     raise TargetError(
         request,

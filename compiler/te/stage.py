@@ -76,6 +76,7 @@ class Stage:
     bind = annotate.bind
     env_threads = annotate.env_threads
     pragma = annotate.pragma
+    prefetch = annotate.prefetch
     compute_at = attach.compute_at
     compute_inline = attach.compute_inline
     compute_root = attach.compute_root

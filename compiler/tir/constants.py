@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from whet.compiler.errors import ArgumentError
+from whet.compiler.late_numpy import is_array, is_scalar
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import (
     Broadcast,
@@ -58,7 +57,7 @@ def const(value: int | float | bool, dtype: str | None = None) -> PrimExpr:
 
 def is_numpy_number(value: Any) -> bool:
     """True if a value is a scalar of numpy's, or an array of its without dimensions."""
-    return isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return is_scalar(value) or (is_array(value) and value.ndim == 0)
 
 
 def is_number(x: Any) -> bool:
@@ -132,8 +131,8 @@ def convert(value: Any) -> PrimExpr:
         return value
     if isinstance(value, IterVar):
         return value.var
-    if isinstance(value, (bool, int, float, np.generic)):
-        return const(value)  # type: ignore[arg-type]
+    if isinstance(value, (bool, int, float)) or is_scalar(value):
+        return const(value)
     as_expr = getattr(value, "__whet_expr__", None)
     if as_expr is not None:
         return as_expr()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from whet.compiler.errors import ArgumentError
+from whet.compiler.late_numpy import is_scalar_type, np
 
 # bits an element takes in memory; bool takes a byte there and one bit in registers
 _BITS = {
@@ -112,7 +111,7 @@ def check(dtype: Any) -> str:
     """
     if type(dtype) is str:
         return dtype if dtype in _BITS else _checked(dtype)
-    if isinstance(dtype, type) and issubclass(dtype, np.generic):
+    if is_scalar_type(dtype):
         dtype = np.dtype(dtype)
     return _checked(str(dtype))
 

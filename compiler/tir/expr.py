@@ -87,6 +87,9 @@ class IntImm(PrimExpr):
     def __int__(self) -> int:
         return int(self.value)
 
+    def __float__(self) -> float:
+        return float(self.value)
+
     __index__ = __int__
 
     def __bool__(self) -> bool:

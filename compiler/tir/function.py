@@ -23,7 +23,8 @@ class PrimFunc(Node):
             is a key of the ``buffer_map`` it is made with is replaced by the buffer.
         body: what it does.
         ret_type: None: a function returns nothing.
-        attrs: ``global_symbol`` is its name; ``lowered`` says that the passes have run.
+        attrs: ``global_symbol`` is its name; ``lowered`` says that the passes have run;
+            ``tuned_by`` says where its schedule's config comes from.
         specialize: the function for arguments that are known now
             (:func:`tir.visit.specialize.specialize`).
     """

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 from whet.compiler.errors import ArgumentError
 
 
+class NoNumber(ArgumentError, TypeError):
+    """An expression was taken for a number."""
+
+
 class Node:
     """A piece of loop IR.
 
@@ -43,7 +47,7 @@ class ExprOp(Node):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # numpy scalars leave the operators to us, np.exp(expr) is refused
+    __array_ufunc__: Any  # numpy's scalars leave the operators to us, np.exp(expr) is refused
 
     if TYPE_CHECKING:
 
@@ -67,6 +71,18 @@ class ExprOp(Node):
             "the truth value of an expression",
             "it has none before the kernel runs, so `if`, `and`, `or` and `not` cannot be used",
             "use te.if_then_else, te.all, te.any or tir.Not instead",
+        )
+
+    def __float__(self) -> float:
+        """The number that a constant is.
+
+        Raises:
+            NoNumber: for anything that is known only when the kernel runs.
+        """
+        raise NoNumber(
+            "float(x), or a function of Python's math, of an expression x",
+            "its value is not known before the kernel runs",
+            "te has these functions: te.sqrt(x), te.exp(x), te.floor(x); x.astype('float32') casts",
         )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from whet.compiler.late_numpy import np
 from whet.compiler.tir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from whet.compiler.tir.node import Node, node_class
 
@@ -19,6 +18,9 @@ THREAD_BINDING = "thread_binding"
 GRAIN = "grain"
 # the key of an attribute: a buffer's vectors are stored past the caches
 NONTEMPORAL = "store_nontemporal"
+# the key of an attribute in a loop: of the buffer, what its body reads so many steps later is
+# prefetched
+PREFETCH = "prefetch_scope"
 # the key of an attribute around a tree's steps along threadIdx.x: so many threads reduce
 ALLREDUCE = "thread_allreduce"
 # the key of an attribute around a shared buffer's allocation: its first byte in the arena

@@ -119,7 +119,7 @@ def _better(name: str, last: bool) -> Callable[..., Any]:
 
     def combine(x: Any, y: Any) -> Any:
         wins = x[1] > y[1] if name == "argmax" else x[1] < y[1]
-        before = x[0] > y[0] if last else x[0] < y[0]
+        before = x[0] > y[0] if last else x[0] <= y[0]
         chosen = logical_or(wins, logical_and(x[1].equal(y[1]), before))
         return select(chosen, x[0], y[0]), select(chosen, x[1], y[1])
 
@@ -128,7 +128,8 @@ def _better(name: str, last: bool) -> Callable[..., Any]:
             worst = const(-math.inf if name == "argmax" else math.inf, value)
         else:
             worst = min_value(value) if name == "argmax" else max_value(value)
-        return min_value(index) if last else max_value(index), worst
+        # The least place: that of no later one, and right where all values are the worst.
+        return min_value(index) if last else const(0, index), worst
 
     return comm_reducer(combine, identity, name=name)
 

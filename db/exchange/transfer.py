@@ -19,7 +19,7 @@ from whet.db.exchange.autotvm import Histories, is_record
 from whet.db.exchange.lines import Broken, Say, read_lines
 from whet.db.exchange.records import Row, run_line, run_of, trial_line, trial_of
 from whet.db.exchange.rows import rows_of
-from whet.db.exchange.write import Taken, Writer
+from whet.db.exchange.write import Taken, Writer, in_one_transaction
 from whet.db.store.reading import BROKEN
 from whet.db.values.decision import FINALISTS_RUN
 from whet.db.values.identity import Location, plain_json
@@ -46,6 +46,9 @@ def export_log(log: TuningLog, path: Location, say: Say | None = None) -> Taken:
     draft = Path(f"{os.fspath(path)}.part")
     if log.place.path is not None and _same_file(log.place.path, Path(path)):
         raise LogError(request, "that is the log itself", "give the export another name")
+    if Path(path).exists() and not Path(path).is_file():
+        what = "it is a directory" if Path(path).is_dir() else "it is a device or a pipe"
+        raise LogError(request, what, "give a file's path")
     taken = Taken()
     try:
         try:
@@ -60,7 +63,8 @@ def export_log(log: TuningLog, path: Location, say: Say | None = None) -> Taken:
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
-        raise LogError(request, str(error), "give a path that can be written") from error
+        why = f"it cannot be written: {error.strerror}"
+        raise LogError(request, why, "give a path that can be written") from error
     return taken
 
 
@@ -119,7 +123,7 @@ def import_log(
         histories.finish(writer)
         return writer.taken
 
-    return log.write(f"import {os.fspath(path)}", write)
+    return in_one_transaction(log, f"import {os.fspath(path)}", write)
 
 
 def _refusal(request: str) -> Callable[[Broken], None]:
@@ -196,7 +200,7 @@ def write_rows(
         return writer.taken
 
     try:
-        return into.write(request, write)
+        return in_one_transaction(into, request, write)
     except LogError:
         raise
     except WhetError as error:

@@ -4,22 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
 from whet.compiler.errors import LogError
 from whet.db.exchange.lines import Broken, Skipped
 from whet.db.store import queries
-from whet.db.store.batches import CHUNK, insert_trials
+from whet.db.store.batches import CHUNK, insert_trials, keep_tasks
 from whet.db.store.models import TrialRow
 from whet.db.values.decision import FINALISTS_RUN
 from whet.db.values.records import RunRecord, TrialEntry
 from whet.measure.values import Json
 from whet.search_spaces.values.counted import counted
 
+if TYPE_CHECKING:
+    from whet.db.log import TuningLog
+
+ROLLED_BACK = "40"
+"""How SQLSTATE begins where a server ended a transaction because of others: a deadlock is 40P01."""
 BATCH = 500
 """Trials that are inserted by one statement."""
+
+R = TypeVar("R")
+
+
+def in_one_transaction(log: TuningLog, request: str, fn: Callable[[sa.Connection], R]) -> R:
+    """The result of a function that writes many batches, all of them or none.
+
+    Each batch locks its tasks as it comes, so that such a transaction and a search of several tasks
+    may wait for each other. A server ends one of the two, most often this one, which has done more
+    and waited less: from then on it keeps the others from locking any task until it is done.
+
+    Args:
+        log: the log to write.
+        request: its purpose, for the error's text.
+        fn: reads and writes; called again after an error that passes.
+
+    Raises:
+        LogError: the log cannot be written; what ``fn`` raises.
+    """
+    in_a_circle = False
+
+    def write(connection: sa.Connection) -> R:
+        nonlocal in_a_circle
+        if in_a_circle:
+            keep_tasks(connection)
+        try:
+            return fn(connection)
+        except sa.exc.DBAPIError as error:
+            state = str(getattr(error.orig, "sqlstate", "") or "")
+            in_a_circle = in_a_circle or state.startswith(ROLLED_BACK)
+            raise
+
+    return log.write(request, write)
 
 
 @dataclass

@@ -1,34 +1,43 @@
-"""The best record of a log: the one walk to it, and a reader that walks it by ``sqlite3`` alone.
+"""The best record of a log: the one walk to it, and a reader that walks it without SQLAlchemy.
 
 A process that begins wants one record, and loading SQLAlchemy for it takes longer than all else
-that such a process does. :class:`QuickReader` reads that record from a file whose tables are of
-this version and whose rows are sound; where anything is not as it should be it says
-:class:`NotQuick`, and the caller asks the way that everything else is asked.
+that such a process does; on a server, its new connections take longer than the queries.
+:class:`QuickReader` reads that record from a log whose tables are of this version and whose rows
+are sound; where anything is not as it should be it says
+:class:`~whet.db.quick.connect.NotQuick`, and the caller asks the way that everything else is asked.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import closing
-from pathlib import Path
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any, Protocol
-from urllib.parse import quote
 
-from whet.db.quick.place import SCHEMA, VERSION_TABLE, text_or_unreadable
+from whet.db.quick.connect import Connection, NotQuick
 from whet.db.quick.rows import BROKEN, decoded, identity_of, record_of
 from whet.db.values.decision import FINALISTS_RUN, deciding, judge
 from whet.db.values.records import TrialRecord
 
 TASK = ("workload_id", "target_id", "device_id", "space_fingerprint")
 """The columns of a run or a trial that name a task."""
-RUN_COLUMNS = ("id", "sampler", "state", "started_at", *TASK)
+RUN_COLUMNS = ("id", "sampler", "state", "started_at", "finished_at", *TASK)
 """The columns of a run that decide what is best."""
-BUSY_S = 0.2
-"""Seconds for which a writer's commit is waited for, before the slow way has its patience."""
 JSON_COLUMNS = ("config", "costs", "timings", "environment")
+
+
+@dataclass(frozen=True)
+class Among:
+    """The trials of a task among which the cheapest is looked for.
+
+    Attributes:
+        runs: only trials of these; None: of any.
+        below: only those that cost less; None: of any cost.
+        since: only those that were measured later, in seconds since the epoch; None: at any time.
+    """
+
+    runs: tuple[int, ...] | None = None
+    below: float | None = None
+    since: float | None = None
 
 
 class Source(Protocol):
@@ -40,15 +49,12 @@ class Source(Protocol):
     def trials(self, run_id: int, task: Mapping[str, Any]) -> list[TrialRecord]:
         """The trials of one run of a task, in order of their numbers."""
 
-    def cheapest(
-        self, task: Mapping[str, Any], runs: tuple[int, ...] | None, below: float | None
-    ) -> TrialRecord | None:
+    def cheapest(self, task: Mapping[str, Any], among: Among) -> TrialRecord | None:
         """The first success of a task that is not withdrawn, by cost and age.
 
         Args:
             task: values of :data:`TASK`.
-            runs: only trials of these; None: of any.
-            below: only those that cost less; None: of any cost.
+            among: the trials that count.
         """
 
 
@@ -59,7 +65,10 @@ def best_trial(source: Source) -> TrialRecord | None:
         if isinstance(run.space_fingerprint, str):
             runs = tasks.setdefault(tuple(getattr(run, name) for name in TASK), [])
             texts = isinstance(run.sampler, str) and isinstance(run.state, str)
-            runs += [run] if texts and isinstance(run.started_at, int | float) else []
+            times = isinstance(run.started_at, int | float) and (
+                run.finished_at is None or isinstance(run.finished_at, int | float)
+            )
+            runs += [run] if texts and times else []
     found = [_best_of(source, dict(zip(TASK, key)), runs) for key, runs in tasks.items()]
     return min(filter(None, found), key=lambda record: record.cost, default=None)
 
@@ -70,68 +79,36 @@ def _best_of(source: Source, task: dict[str, Any], runs: list[Any]) -> TrialReco
     if decide.finals is None:
         # Last measurements that were not finished count for nothing, if there are any.
         every = len(decide.searches) == len(runs)
-        return source.cheapest(task, None if every else decide.searches, None)
+        return source.cheapest(task, Among(None if every else decide.searches))
     finals = source.trials(decide.finals, task)
     holding = [trial for trial in finals if not trial.withdrawn]
     if len(holding) < len(finals) and not any(trial.result.ok for trial in holding):
         # Whatever it found is withdrawn: it decides nothing any more.
         return _best_of(source, task, [run for run in runs if run.id != decide.finals])
     final = judge(holding).best
-    later = None
-    if decide.searches:
-        later = source.cheapest(task, decide.searches, None if final is None else final.cost)
+    below = None if final is None else final.cost
+    later = source.cheapest(task, Among(decide.searches, below)) if decide.searches else None
+    # Another search may have gone on meanwhile, and have been killed before its own finalists.
+    begun = next(run.started_at for run in runs if run.id == decide.finals)
+    times = (trial.result.timestamp for trial in finals)
+    since = min((time for time in times if time > 0), default=begun)
+    if running := decide.running_at(since):
+        below = later.cost if later is not None else below
+        later = source.cheapest(task, Among(running, below, since)) or later
     return later or final
 
 
-class NotQuick(Exception):
-    """The record cannot be had the quick way: the file is busy, broken or of other tables."""
-
-
-def is_current(path: Path) -> bool:
-    """True for a file that holds a log of this version's tables, and can be read now."""
-    try:
-        with QuickReader(path):
-            return True
-    except NotQuick:
-        return False
-
-
 class QuickReader:
-    """One look into a log's file: a context manager.
+    """Reads the best record of a task by a quick connection.
 
     Args:
-        path: the SQLite file.
-
-    Raises:
-        NotQuick: it is not a log of this version, or cannot be read now.
+        connection: to a log of this version's tables.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, connection: Connection) -> None:
+        self._rows = connection.rows
         self._where: dict[str, Any] = {}
         self._identities: dict[str, Any] = {}
-        uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
-        try:
-            self._raw = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
-        except sqlite3.Error as error:
-            raise NotQuick(str(error)) from error
-        try:
-            self._raw.text_factory = text_or_unreadable
-            self._raw.execute("BEGIN")
-            (version,) = self._raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()
-            if version != SCHEMA:
-                raise NotQuick(f"its tables are of version {version}")
-        except (sqlite3.Error, TypeError, ValueError) as error:
-            self._raw.close()
-            raise NotQuick(str(error)) from error
-        except NotQuick:
-            self._raw.close()
-            raise
-
-    def __enter__(self) -> QuickReader:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._raw.close()
 
     def best(self, digests: Mapping[str, str], fingerprint: str | None) -> TrialRecord | None:
         """The best trial of a workload, target and device.
@@ -141,7 +118,7 @@ class QuickReader:
             fingerprint: only trials of this space; None: of any.
 
         Raises:
-            NotQuick: a row on the way is broken, or the file cannot be read.
+            NotQuick: a row on the way is broken, or the log cannot be read.
         """
         self._where = {} if fingerprint is None else {"space_fingerprint": fingerprint}
         try:
@@ -152,13 +129,8 @@ class QuickReader:
                 self._where[f"{table}_id"] = row[0].id
                 self._identities[table] = identity_of(table, decoded(row[0].data))
             return best_trial(self)
-        except (sqlite3.Error, *BROKEN) as error:
+        except BROKEN as error:
             raise NotQuick(str(error)) from error
-
-    def _rows(self, query: str, values: Iterable[Any]) -> list[Any]:
-        with closing(self._raw.execute(query, tuple(values))) as cursor:
-            names = [column[0] for column in cursor.description]
-            return [SimpleNamespace(**dict(zip(names, row))) for row in cursor]
 
     def runs(self) -> list[Any]:
         """As of :class:`Source`."""
@@ -171,19 +143,20 @@ class QuickReader:
         query = f"SELECT * FROM trial WHERE run_id = ? AND {_equal(task)} ORDER BY number"
         return list(map(self._record, self._rows(query, (run_id, *task.values()))))
 
-    def cheapest(
-        self, task: Mapping[str, Any], runs: tuple[int, ...] | None, below: float | None
-    ) -> TrialRecord | None:
+    def cheapest(self, task: Mapping[str, Any], among: Among) -> TrialRecord | None:
         """As of :class:`Source`."""
         query = f"{_equal(task)} AND status = 'ok' AND withdrawn IS NULL"
-        if runs is not None:
-            query += f" AND run_id + 0 IN ({', '.join(str(int(run)) for run in runs)})"
-        if below is not None:
-            query += " AND cost < ?"
+        if among.runs is not None:
+            runs = ", ".join(str(int(run)) for run in among.runs)
+            query += f" AND run_id + 0 IN ({runs or 'NULL'})"
+        bound = [*task.values()]
+        for condition, value in (("cost <", among.below), ("timestamp >", among.since)):
+            if value is not None:
+                query += f" AND {condition} ?"
+                bound.append(value)
         order = "ORDER BY cost, id LIMIT 1"
         query = f"SELECT * FROM trial WHERE id IN (SELECT id FROM trial WHERE {query} {order})"
-        bound = () if below is None else (below,)
-        return next(map(self._record, self._rows(query, (*task.values(), *bound))), None)
+        return next(map(self._record, self._rows(query, bound)), None)
 
     def _record(self, row: Any) -> TrialRecord:
         for name in JSON_COLUMNS:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SCHEMA = "0003"
 """The newest revision of the tables: what this version of Whet reads and writes."""
 VERSION_TABLE = "whet_version"
+SECRET = ("password", "sslpassword")
+"""Words of a URL's query that nobody else shall read."""
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
 Identity = tuple[int, int]
@@ -26,7 +28,11 @@ Identity = tuple[int, int]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a log is: a file (``path``) or a database (``url``); ``shown`` hides passwords."""
+    """Where a log is: a file (``path``) or a database (``url``).
+
+    Attributes:
+        shown: for messages and commands: a URL without its passwords.
+    """
 
     shown: str
     path: Path | None
@@ -71,9 +77,12 @@ def place_of(location: Location) -> Place:
         if not url.database or url.database == ":memory:":
             raise LogError(f"open log {text}", "a log outlives its process", "give a file's path")
         return Place(url.database, Path(url.database), None)
+    query = {name: words for name, words in url.query.items() if name not in SECRET}
+    where = url.username, None, url.host, url.port, url.database
+    bare = sa.URL.create(url.drivername, *where, query)
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
-    return Place(url.render_as_string(hide_password=True), None, url)
+    return Place(bare.render_as_string(), None, url)
 
 
 def text_or_unreadable(data: bytes) -> str | Unreadable:
@@ -101,6 +110,8 @@ def check_file(path: Path, shown: str, write: bool) -> str:
             why = f"the directory {path.parent} is read-only"
             raise LogError(request, why, "give a path that can be written")
         return ""
+    if not path.is_file():  # to open a pipe would wait for whoever writes to it
+        raise LogError(request, "it is a device or a pipe", "give a file's path")
     if not os.access(path, os.R_OK):
         raise LogError(request, "you may not read it", f"chmod u+r {path}")
     with open(path, "rb") as file:

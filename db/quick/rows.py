@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from whet.compiler.errors import WhetError
 from whet.db.values.identity import device_key
 from whet.db.values.records import TrialRecord
-from whet.measure.values import OK, STATUSES, MeasureResult, is_number, is_time
+from whet.measure.values import OK, STATUSES, MeasureResult, is_number, is_time, median
 from whet.search_spaces.values import Config, Workload
 
 
@@ -108,9 +107,7 @@ def check_costs(status: Any, cost: Any, costs: Any) -> None:
         raise ValueError(f"its costs are {shown(costs)}")
     if bool(costs) != (status == OK):
         raise ValueError(f"its status is {status!r}, with {len(costs)} costs")
-    if costs and not (
-        is_number(cost) and math.isclose(cost, statistics.median(costs), rel_tol=PRECISION)
-    ):
+    if costs and not (is_number(cost) and math.isclose(cost, median(costs), rel_tol=PRECISION)):
         raise ValueError(f"its cost is {shown(cost)}, and the median of its costs is not")
 
 

@@ -1,7 +1,9 @@
 """Trials inserted by the batch: rows, counters of their tasks and claims in one transaction.
 
-Whoever inserts locks the rows of the tasks first, in the order of their ids. So two batches of one
-task never mix, the ids of its trials are in the order of commits, and nobody waits in a circle.
+Whoever inserts locks the rows of the tasks first: those of the whole transaction at once, in the
+order of their ids. So two batches of one task never mix, the ids of its trials are in the order of
+commits, and nobody waits in a circle. Only an import, one transaction of many batches, may: the
+server ends one of the two, and the log tries it again, with :func:`keep_tasks`.
 """
 
 from __future__ import annotations
@@ -28,8 +30,40 @@ LOST = "infra_error"
 CHUNK = 500
 """Values in one ``IN (...)``."""
 
-# Made once, so that SQLAlchemy compiles each once.
+TASKS, CLAIMS, RUNS = TaskRow.__table__, ClaimRow.__table__, RunRow.__table__
+TaskColumns = tuple[Any, ...]
+"""The values of a task's columns :data:`~whet.db.store.models.TASK`, which name it."""
+
+
+def of_task(table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
+    """The condition that a row is of one task, whose columns are parameters."""
+    return [table.c[name] == sa.bindparam(name) for name in TASK]
+
+
+def among(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+    """The condition that a column is among the values of a parameter."""
+    return column.in_(sa.bindparam(name, expanding=True))
+
+
+# Made once, so that SQLAlchemy makes and compiles each once: they cost more than what they do.
 INSERT = sa.insert(TrialRow)
+LOCK = sa.select(TASKS.c.id).where(*of_task(TASKS)).with_for_update()
+NAMED = sa.select(TASKS.c.id).where(*of_task(TASKS))
+LOCKED = (
+    sa.select(TASKS.c.id).where(among(TASKS.c.id, "tasks")).order_by(TASKS.c.id).with_for_update()
+)
+NUMBERED = sa.select(TRIALS.c.number, TRIALS.c.config, TRIALS.c.status, TRIALS.c.costs).where(
+    TRIALS.c.run_id == sa.bindparam("run"), among(TRIALS.c.number, "numbers")
+)
+TRIED = (
+    sa.select(TRIALS.c.config_digest, TRIALS.c.status)
+    .join_from(TRIALS, RUNS, RUNS.c.id == TRIALS.c.run_id)
+    .where(*of_task(TRIALS), among(TRIALS.c.config_digest, "digests"))
+    .where(RUNS.c.sampler != FINALISTS_RUN, TRIALS.c.status != LOST)
+)
+UNCLAIM = sa.delete(ClaimRow).where(
+    CLAIMS.c.task_id == sa.bindparam("task"), among(CLAIMS.c.config_digest, "digests")
+)
 BUMP = (
     sa.update(TaskRow)
     .where(TaskRow.id == sa.bindparam("task"))
@@ -55,6 +89,7 @@ def insert_trials(
     entries: Sequence[TrialEntry],
     keys: Mapping[int, Json],
     drop_recorded: bool = False,
+    locked: Mapping[TaskColumns, int] | None = None,
 ) -> list[TrialEntry]:
     """Insert trials; the same trial again is no error and changes nothing.
 
@@ -63,6 +98,7 @@ def insert_trials(
         entries: the trials.
         keys: of their runs, as :func:`whet.db.store.queries.run_keys` gives them.
         drop_recorded: leave out a trial whose config another search of the task has recorded.
+        locked: from :func:`lock_tasks`, where the transaction has locked their tasks already.
 
     Returns:
         The entries that were left out.
@@ -72,21 +108,61 @@ def insert_trials(
             success has no cost.
     """
     rows = [_Row(e, keys[e.run_id], config_digest(e.config)) for e in entries if _check(e, keys)]
-    tasks: dict[tuple[Any, ...], list[_Row]] = {}
+    tasks: dict[TaskColumns, list[_Row]] = {}
     for row in rows:
-        tasks.setdefault(tuple(row.keys[name] for name in TASK), []).append(row)
-    locked = sorted((lock_task(connection, dict(zip(TASK, key))), key) for key in tasks)
+        tasks.setdefault(columns_of(row.keys), []).append(row)
+    ids = lock_tasks(connection, (row.keys for row in rows)) if locked is None else locked
     _mark_known(connection, rows)
     dropped: list[TrialEntry] = []
-    for task_id, key in locked:
+    for task_id, key in sorted((ids[key], key) for key in tasks):
         dropped += _insert_of_task(connection, task_id, key, tasks[key], drop_recorded)
     return dropped
 
 
+def columns_of(task: Mapping[str, Any]) -> TaskColumns:
+    """The values that name a task, of columns of its row, of its runs' or its trials'."""
+    return tuple(task[name] for name in TASK)
+
+
+def lock_tasks(
+    connection: sa.Connection,
+    tasks: Iterable[Mapping[str, Any]],
+    others: Iterable[Mapping[str, Any]] = (),
+) -> dict[TaskColumns, int]:
+    """Lock the rows of tasks in the order of their ids; to be called once in a transaction.
+
+    Args:
+        connection: a transaction that writes.
+        tasks: columns of tasks, each of which has a row.
+        others: columns of tasks which may have none; those are left out.
+
+    Returns:
+        The ids of the rows.
+    """
+    own = dict.fromkeys(map(columns_of, tasks))
+    more = dict.fromkeys(map(columns_of, others))
+    if len(own | more) == 1 and own:
+        return {key: lock_task(connection, dict(zip(TASK, key))) for key in own}
+    ids: dict[TaskColumns, int] = {}
+    for key in own | more:
+        found = connection.execute(NAMED, dict(zip(TASK, key)))
+        task_id = found.scalar_one() if key in own else found.scalar()
+        if task_id is not None:
+            ids[key] = task_id
+    if ids:
+        connection.execute(LOCKED, {"tasks": list(ids.values())}).all()
+    return ids
+
+
 def lock_task(connection: sa.Connection, task: Mapping[str, Any]) -> int:
     """The id of a task's row, which is this transaction's until it ends (SQLite's file is)."""
-    query = sa.select(TaskRow.id).filter_by(**task).with_for_update()
-    return connection.execute(query).scalar_one()
+    return connection.execute(LOCK, {name: task[name] for name in TASK}).scalar_one()
+
+
+def keep_tasks(connection: sa.Connection) -> None:
+    """Keep others from locking a task until this transaction ends (from SQLite's file, all are)."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"LOCK TABLE {TaskRow.__tablename__} IN EXCLUSIVE MODE")
 
 
 def check_space(request: str, config: Config, keys: Json) -> None:
@@ -130,10 +206,8 @@ def _mark_known(connection: sa.Connection, rows: list[_Row]) -> None:
         numbers.setdefault(run_id, []).append(number)
     for run_id, wanted in numbers.items():
         for start in range(0, len(wanted), CHUNK):
-            there = sa.select(
-                TrialRow.number, TrialRow.config, TrialRow.status, TrialRow.costs
-            ).where(TrialRow.run_id == run_id, TrialRow.number.in_(wanted[start : start + CHUNK]))
-            for found in connection.execute(there):
+            some = {"run": run_id, "numbers": wanted[start : start + CHUNK]}
+            for found in connection.execute(NUMBERED, some):
                 row = by_number[run_id, found.number]
                 row.known = True
                 try:
@@ -156,7 +230,7 @@ def _check_same(entry: TrialEntry, config: Config | None, result: MeasureResult)
 def _insert_of_task(
     connection: sa.Connection,
     task_id: int,
-    key: tuple[Any, ...],
+    key: TaskColumns,
     rows: list[_Row],
     drop_recorded: bool,
 ) -> list[TrialEntry]:
@@ -166,10 +240,7 @@ def _insert_of_task(
     counted = _counted(connection, key, {row.digest for row in searched})
     dropped = [r for r in searched if r.digest in counted] if drop_recorded else []
     gone = set(map(id, dropped))
-    # Finalists are measured without a claim: one of their configs is another's.
-    of_searches = {row.digest for row in rows if row.keys["sampler"] != FINALISTS_RUN}
-    told = _told(connection, task_id, of_searches)
-    values = [_values(row, told) for row in new if id(row) not in gone]
+    values = [_values(row) for row in new if id(row) not in gone]
     if values:
         connection.execute(INSERT, values)
     more = well = 0
@@ -182,10 +253,10 @@ def _insert_of_task(
         counted[row.digest] = ok or counted.get(row.digest, False)
     if more or well:
         connection.execute(BUMP, {"task": task_id, "more": more, "well": well})
-    if told:
-        of_task = ClaimRow.task_id == task_id
-        for part in chunks(told):
-            connection.execute(sa.delete(ClaimRow).where(of_task, ClaimRow.config_digest.in_(part)))
+    # Finalists are measured without a claim: one of their configs is another's.
+    of_searches = {row.digest for row in rows if row.keys["sampler"] != FINALISTS_RUN}
+    for part in chunks(of_searches):
+        connection.execute(UNCLAIM, {"task": task_id, "digests": part})
     return [row.entry for row in dropped]
 
 
@@ -195,36 +266,18 @@ def chunks(values: Iterable[str]) -> list[list[str]]:
     return [every[i : i + CHUNK] for i in range(0, len(every), CHUNK)]
 
 
-def _counted(connection: sa.Connection, key: tuple[Any, ...], digests: set[str]) -> dict[str, bool]:
+def _counted(connection: sa.Connection, key: TaskColumns, digests: set[str]) -> dict[str, bool]:
     """The configs among some that searches of a task have recorded; True: with a success."""
     counted: dict[str, bool] = {}
-    of_task = [TRIALS.c[name] == value for name, value in zip(TASK, key)]
+    task = dict(zip(TASK, key))
     for part in chunks(digests):
-        query = (
-            sa.select(TrialRow.config_digest, TrialRow.status)
-            .join(RunRow, RunRow.id == TrialRow.run_id)
-            .where(*of_task, TrialRow.config_digest.in_(part))
-            .where(RunRow.sampler != FINALISTS_RUN, TrialRow.status != LOST)
-        )
-        for digest, status in connection.execute(query):
+        for digest, status in connection.execute(TRIED, task | {"digests": part}):
             counted[str(digest)] = status == "ok" or counted.get(str(digest), False)
     return counted
 
 
-def _told(connection: sa.Connection, task_id: int, digests: set[str]) -> dict[str, str | None]:
-    """The trials that the proposers of some claimed configs knew of."""
-    told: dict[str, str | None] = {}
-    for part in chunks(digests):
-        query = sa.select(ClaimRow.config_digest, ClaimRow.told).where(
-            ClaimRow.task_id == task_id, ClaimRow.config_digest.in_(part)
-        )
-        told.update((row.config_digest, row.told) for row in connection.execute(query))
-    return told
-
-
-def _values(row: _Row, told: Mapping[str, str | None]) -> dict[str, Any]:
+def _values(row: _Row) -> dict[str, Any]:
     entry, result = row.entry, row.entry.result
-    own = None if entry.told is None else plain_json(list(entry.told))
     return {
         **{name: row.keys[name] for name in TASK},
         **vars(result),
@@ -237,7 +290,7 @@ def _values(row: _Row, told: Mapping[str, str | None]) -> dict[str, Any]:
         "costs": list(result.costs),
         "error": clean_text(result.error),
         "features": entry.features or None,
-        "told": told.get(row.digest) if own is None else own,
+        "told": None if entry.told is None else plain_json(list(entry.told)),
     }
 
 

@@ -9,14 +9,25 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from whet.db.store.batches import LOST, TRIALS, chunks, lock_task
+from whet.db.store.batches import (
+    CLAIMS,
+    LOST,
+    TASKS,
+    TRIALS,
+    TaskColumns,
+    among,
+    chunks,
+    columns_of,
+    lock_task,
+    lock_tasks,
+    of_task,
+)
 from whet.db.store.models import TASK, ClaimRow, RunRow, SessionRow, TaskRow, TrialRow
 from whet.db.store.processes import Process
 from whet.db.store.reading import Reader
 from whet.db.values.claims import Answer, Full, Mine, Recorded, Taken
 from whet.db.values.decision import FINALISTS_RUN
-from whet.db.values.identity import plain_json
-from whet.db.values.records import Told, TrialRecord
+from whet.db.values.records import TrialRecord
 from whet.measure.values import Json
 
 SESSIONS = SessionRow.__table__
@@ -26,6 +37,22 @@ SESSION_UNLESS_THERE: dict[str, Any] = {
     dialect: insert(SessionRow).on_conflict_do_nothing()
     for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
 }
+
+
+# Made once, as those of batches.
+CLAIM = sa.insert(ClaimRow)
+_COUNT = sa.select(sa.func.count(CLAIMS.c.id)).where(among(CLAIMS.c.task_id, "tasks"))
+COUNTS = sa.select(
+    sa.func.coalesce(sa.func.sum(TASKS.c.trials), 0), _COUNT.scalar_subquery()
+).where(among(TASKS.c.id, "tasks"))
+KNOWN = sa.union_all(
+    sa.select(TRIALS.c.config_digest).where(
+        *of_task(TRIALS), among(TRIALS.c.config_digest, "digests")
+    ),
+    sa.select(CLAIMS.c.config_digest).where(
+        CLAIMS.c.task_id == sa.bindparam("task"), among(CLAIMS.c.config_digest, "digests")
+    ),
+)
 
 
 def insert_session(connection: sa.Connection, uid: str, process: Process, label: Json) -> int:
@@ -44,10 +71,14 @@ def insert_session(connection: sa.Connection, uid: str, process: Process, label:
     return connection.execute(sa.select(SessionRow.id).where(SessionRow.uid == uid)).scalar_one()
 
 
-def beat(connection: sa.Connection, session_id: int) -> None:
-    """Show that a session is alive, also where it was taken for dead."""
+def beat(connection: sa.Connection, session_id: int) -> bool:
+    """Show that a session is alive; True where it was taken for dead, and its claims are ended."""
+    query = sa.select(SessionRow.state).where(SessionRow.id == session_id)
+    # Locked, so that nobody ends it in between; new claims, which only point at the row, go on.
+    before = connection.execute(query.with_for_update(key_share=True)).scalar()
     change = sa.update(SessionRow).where(SessionRow.id == session_id)
     connection.execute(change.values(beat=SessionRow.beat + 1, state=RUNNING))
+    return before == GONE
 
 
 def running_sessions(connection: sa.Connection) -> Sequence[Any]:
@@ -109,41 +140,12 @@ class Claim:
         run_id: its run.
         number: the trial's number in the run.
         digest: of the config.
-        told: what its proposer was told of since the proposal before.
     """
 
     session_id: int
     run_id: int
     number: int
     digest: str
-    told: Told | None = None
-
-
-def insert_claim(
-    connection: sa.Connection, claim: Claim, keys: Json, observer: Process, total: int | None
-) -> Answer:
-    """Claim a config of a task for a session, unless it is recorded or claimed.
-
-    Args:
-        connection: a transaction that writes.
-        claim: the claim.
-        keys: of its run.
-        observer: its session's process, which may see that another's has ended.
-        total: configs of the task that all searches together try; None: any number.
-    """
-    task = {name: keys[name] for name in TASK}
-    task_id = lock_task(connection, task)
-    if (record := _recorded(connection, task, claim.digest)) is not None:
-        return Recorded(record)
-    if (answer := _held(connection, task_id, claim, observer)) is not None:
-        return answer
-    if total is not None:
-        tried = sa.select(TaskRow.trials).where(TaskRow.id == task_id)
-        counts = connection.execute(tried).scalar_one(), count_claims(connection, task_id)
-        if sum(counts) >= total:
-            return Full(*counts)
-    connection.execute(sa.insert(ClaimRow), _row(claim, task_id))
-    return Mine()
 
 
 def _held(
@@ -198,27 +200,32 @@ def insert_claims(
     observer: Process,
     total: int | None,
     together: Iterable[Mapping[str, Any]] = (),
+    locked: Mapping[TaskColumns, int] | None = None,
 ) -> list[Answer]:
-    """:func:`insert_claim` for several configs of one or many tasks, in one transaction.
+    """Claim configs of one or many tasks for a session, unless they are recorded or claimed.
 
     Args:
         connection: a transaction that writes.
         claims: the claims, of different configs.
         keys: of their runs.
-        observer: their session's process.
+        observer: their session's process, which may see that another's has ended.
         total: configs that all searches together try, of all the tasks together; None: any number.
         together: other tasks whose configs count for ``total``.
+        locked: from :func:`~whet.db.store.batches.lock_tasks`, where the transaction has locked all
+            these tasks already.
 
     Returns:
         An answer to each, in order.
     """
     tasks = [{name: keys[claim.run_id][name] for name in TASK} for claim in claims]
-    ids = _lock_tasks(connection, [*tasks, *together])
-    own = [ids[_key(task)] for task in tasks]
-    tried = sa.select(sa.func.sum(TaskRow.trials)).where(TaskRow.id.in_(ids.values()))
-    trials = int(connection.execute(tried).scalar() or 0)
-    count = sa.select(sa.func.count(ClaimRow.id)).where(ClaimRow.task_id.in_(ids.values()))
-    claimed = connection.execute(count).scalar_one()
+    others = list(together)
+    if locked is None:
+        locked = lock_tasks(connection, tasks, others)
+    named = map(columns_of, [*tasks, *others])
+    ids = {key: locked[key] for key in named if key in locked}
+    own = [ids[columns_of(task)] for task in tasks]
+    every = {"tasks": list(ids.values())}
+    trials, claimed = map(int, connection.execute(COUNTS, every).one())
     known = _known_digests(connection, ids, claims, own)
     answers: list[Answer] = []
     rows: list[dict[str, Any]] = []
@@ -228,7 +235,7 @@ def insert_claims(
             record = _recorded(connection, task, claim.digest)
             answer = None if record is None else Recorded(record)
             if answer is None and (answer := _held(connection, task_id, claim, observer)) is None:
-                claimed = connection.execute(count).scalar_one() + len(rows)
+                claimed = connection.execute(_COUNT, every).scalar_one() + len(rows)
         if answer is None and total is not None and trials + claimed >= total:
             answer = Full(trials, claimed)
         if answer is None:
@@ -237,7 +244,7 @@ def insert_claims(
             rows.append(_row(claim, task_id))
         answers.append(answer)
     if rows:
-        connection.execute(sa.insert(ClaimRow), rows)
+        connection.execute(CLAIM, rows)
     return answers
 
 
@@ -248,46 +255,21 @@ def _row(claim: Claim, task_id: int) -> dict[str, Any]:
         "run_id": claim.run_id,
         "number": claim.number,
         "config_digest": claim.digest,
-        "told": None if claim.told is None else plain_json(list(claim.told)),
     }
-
-
-def _key(task: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(task[name] for name in TASK)
-
-
-def _lock_tasks(
-    connection: sa.Connection, tasks: Iterable[Mapping[str, Any]]
-) -> dict[tuple[Any, ...], int]:
-    """The ids of the rows of tasks, locked in their order; a task that has none is left out."""
-    found = {}
-    for key in dict.fromkeys(map(_key, tasks)):
-        query = sa.select(TaskRow.id).filter_by(**dict(zip(TASK, key)))
-        if (task_id := connection.execute(query).scalar()) is not None:
-            found[key] = task_id
-    locked = sa.select(TaskRow.id).where(TaskRow.id.in_(found.values())).order_by(TaskRow.id)
-    connection.execute(locked.with_for_update()).all()
-    return found
 
 
 def _known_digests(
     connection: sa.Connection,
-    ids: Mapping[tuple[Any, ...], int],
+    ids: Mapping[TaskColumns, int],
     claims: Sequence[Claim],
     own: Sequence[int],
 ) -> set[tuple[int, str]]:
     """The tried or claimed ones of some configs, each with its task's id."""
     known: set[tuple[int, str]] = set()
     for key, task_id in ids.items():
-        of_task = [TRIALS.c[name] == value for name, value in zip(TASK, key)]
+        task = dict(zip(TASK, key)) | {"task": task_id}
         digests = [claim.digest for claim, mine in zip(claims, own) if mine == task_id]
         for part in chunks(digests):
-            for query in (
-                sa.select(TrialRow.config_digest).where(*of_task, TrialRow.config_digest.in_(part)),
-                sa.select(ClaimRow.config_digest).where(
-                    ClaimRow.task_id == task_id, ClaimRow.config_digest.in_(part)
-                ),
-            ):
-                found = connection.execute(query).scalars()
-                known |= {(task_id, str(digest)) for digest in found}
+            found = connection.execute(KNOWN, task | {"digests": part}).scalars()
+            known |= {(task_id, str(digest)) for digest in found}
     return known

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import traceback
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from whet.compiler.errors import LogError
-from whet.db.quick.best import NotQuick, QuickReader, is_current
+from whet.db.quick import connect
+from whet.db.quick.best import QuickReader
 from whet.db.quick.place import identity_of, place_of
 from whet.db.store.patience import PATIENCE, Patience
 from whet.db.values.identity import Location, device_key, digest
@@ -23,6 +27,13 @@ if TYPE_CHECKING:
     from whet.db.store.reading import Reader
 
 R = TypeVar("R")
+
+
+def _close_all(connections: list[tuple[int, connect.Connection]]) -> None:
+    while connections:
+        pid, connection = connections.pop()
+        if pid == os.getpid():
+            connection.close()
 
 
 class Database:
@@ -56,12 +67,38 @@ class Database:
         self.ignored: set[tuple[str, int]] = set()
         self._engine: sa.Engine | None = None
         self._opening = threading.Lock()
+        self._idle: list[tuple[int, connect.Connection]] = []  # with the process that made it
+        weakref.finalize(self, _close_all, self._idle)
         self._file = identity_of(self.place)
-        if not write and self.place.path is not None and is_current(self.place.path):
+        if not write and self._is_current():
             self.refusal = "it was opened for reading"  # SQLAlchemy waits until it is needed
             return
         self.refusal = self._open(write)
         self._make_ready(waiting)
+
+    def _is_current(self) -> bool:
+        """True for a log of this version's tables that can be read now, without SQLAlchemy."""
+        try:
+            self._let_go(self._connect())
+        except connect.NotQuick:
+            return False
+        return True
+
+    def _connect(self) -> connect.Connection:
+        """A quick connection for one thread: one to a server that was kept, or a new one."""
+        while self._idle:
+            with suppress(IndexError):  # another thread was quicker
+                pid, kept = self._idle.pop()
+                if pid == os.getpid():  # else this process was forked, and it is its parent's
+                    return kept
+        return connect.connect(self.place)
+
+    def _let_go(self, connection: connect.Connection) -> None:
+        """Keep a connection to a server; who keeps a file open would not see it replaced."""
+        if self.place.path is None and self._engine is None:
+            self._idle.append((os.getpid(), connection))
+        else:
+            connection.close()
 
     def _open(self, write: bool) -> str:
         from whet.db.store import engine
@@ -69,6 +106,7 @@ class Database:
         self._engine, refusal = engine.open_engine(self.place, write=write)
         # An open file must not outlive the last reference to the log.
         weakref.finalize(self, self._engine.dispose)
+        _close_all(self._idle)  # nobody looks quickly any more: see quick_best
         return refusal
 
     @property
@@ -113,28 +151,33 @@ class Database:
 
     def close(self) -> None:
         """Close the connections; the log opens them again when it is used again."""
+        _close_all(self._idle)
         if self._engine is not None:
             self._engine.dispose()
 
     def quick_best(
         self, workload: Workload, target: AnyTarget, device: Device, fingerprint: str | None
     ) -> tuple[TrialRecord | None] | None:
-        """The best trial by a short look into the file; None where that cannot be had.
+        """The best trial by a short look into the log; None where that cannot be had.
 
         Only a log that was opened for reading and has not loaded SQLAlchemy is looked into.
         """
         if self._engine is not None or identity_of(self.place) != self._file:
             return None
-        path = self.place.path
-        assert path is not None  # a server's engine is there from the beginning
         keys = {"workload": workload.to_json(), "target": target_json(target)}
         digests = {name: digest(key) for name, key in keys.items()}
         digests["device"] = digest(device_key(device))
         try:
-            with QuickReader(path) as reader:
-                return (reader.best(digests, fingerprint),)
-        except NotQuick:
+            connection = self._connect()
+            try:
+                found = QuickReader(connection).best(digests, fingerprint)
+            except BaseException:
+                connection.close()
+                raise
+        except connect.NotQuick:
             return None
+        self._let_go(connection)
+        return (found,)
 
     def read(self, request: str, fn: Callable[[sa.Connection], R], at_once: bool = False) -> R:
         """The result of a function of one transaction that only reads.
@@ -195,12 +238,21 @@ class Database:
         return self._patiently(f"{request} to log {self.location}", attempt, at_once)
 
     def _patiently(self, request: str, attempt: Callable[[], R], at_once: bool) -> R:
-        from whet.db.store import faults
+        from whet.db.store import engine, faults
+
+        def release() -> R:
+            """Who keeps an error keeps its frames, and in them rows that are yet to be read: these
+            would keep others out of SQLite's file."""
+            try:
+                return engine.uninterrupted(attempt)
+            except BaseException as error:
+                traceback.clear_frames(error.__traceback__)
+                raise
 
         with faults.errors_named(request, self.place, was=self._file):
             if at_once:
-                return attempt()
-            return self.patience.call(attempt, self.location, self._is_hopeless)
+                return release()
+            return self.patience.call(release, self.location, self._is_hopeless)
 
     def _is_hopeless(self, error: Exception) -> bool:
         """True where an error will not pass, because the file is not what it was."""

@@ -9,8 +9,12 @@ that a trial takes now, but up to SQLite 3.51.2 two processes writing at once co
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
-from typing import Any
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -18,23 +22,16 @@ from sqlalchemy import exc
 
 from whet.compiler.errors import LogError
 from whet.compiler.installed import install_extra
+from whet.db.quick.connect import server_settings
 from whet.db.quick.place import Place, check_file, text_or_unreadable
 from whet.db.quick.place import place_of as place_of
 
+R = TypeVar("R")
+
 BUSY_SECONDS = 2.0
 """Seconds for which SQLite waits for another process's transaction, before it is asked again."""
-SERVER: dict[str, Any] = {
-    "client_encoding": "utf8",
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
-"""libpq's settings: text is text whatever a database calls it (SQL_ASCII's would be bytes), and how
-soon a server that is gone is given up, in s and ms."""
-SERVER_OPTIONS = "-c lock_timeout=30s -c idle_in_transaction_session_timeout=60s"
-"""The server gives up for us too: a client that is gone must not hold a task for ever."""
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end a search, and wait for the end of a transaction."""
 
 
 def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tuple[sa.Engine, str]:
@@ -58,7 +55,7 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
             )
         try:
             engine = sa.create_engine(
-                place.url, pool_pre_ping=True, connect_args=_connect_args(place.url)
+                place.url, pool_pre_ping=True, connect_args=server_settings(place.url)
             )
         except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
             raise LogError(
@@ -68,7 +65,10 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
             ) from error
         return engine, "" if write else "it was opened for reading"
     read_only = check_file(place.path, place.shown, write)
-    mode = "ro" if read_only else "rwc"
+    # A writer that was killed in a commit leaves its journal, and whoever reads next takes the
+    # commit back: even a log that is only read is opened so that SQLite may, where anybody may.
+    mends = bool(read_only) and not check_file(place.path, place.shown, write=True)
+    mode = "rwc" if not read_only else "rw" if mends else "ro"
     uri = f"file:{quote(os.path.abspath(place.path))}?mode={mode}"
 
     def connect() -> sqlite3.Connection:
@@ -78,19 +78,12 @@ def open_engine(place: Place, *, write: bool, foreign_keys: bool = True) -> tupl
         )
         raw.text_factory = text_or_unreadable
         raw.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}")
+        raw.execute(f"PRAGMA query_only={'ON' if read_only else 'OFF'}")
         return raw
 
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
     sa.event.listen(engine, "begin", _begin)
     return engine, read_only
-
-
-def _connect_args(url: sa.URL) -> dict[str, Any]:
-    """libpq's settings that let nobody wait for a dead peer; what the URL says comes first."""
-    args = {name: value for name, value in SERVER.items() if name not in url.query}
-    options = url.query.get("options", ())
-    given = (options,) if isinstance(options, str) else options
-    return {**args, "options": " ".join((SERVER_OPTIONS, *given))}
 
 
 def _begin(connection: sa.Connection) -> None:
@@ -104,3 +97,48 @@ def _begin(connection: sa.Connection) -> None:
 def reading(engine: sa.Engine) -> Any:
     """A transaction that only reads: a context manager giving a ``Connection``."""
     return engine.execution_options(whet_reading=True).begin()
+
+
+def uninterrupted(fn: Callable[[], R]) -> R:
+    """``fn()``, at whose end Ctrl-C and SIGTERM are answered that came meanwhile.
+
+    An exception that a signal raises between two calls of SQLAlchemy's can leave a connection that
+    nobody gives back, whose transaction keeps everybody out of the log. A second signal does not
+    wait. Signals come to the main thread only, and only a handler of Python's raises.
+
+    Args:
+        fn: a transaction.
+
+    Raises:
+        KeyboardInterrupt, SystemExit, ...: whatever a signal's handler raises, once ``fn`` is done.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return fn()
+    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    number: int
+    for number in ENDING:
+        if callable(handler := signal.getsignal(number)):
+            handlers[number] = handler
+    came: list[tuple[int, FrameType | None]] = []
+    ended = threading.Event()
+
+    def answer() -> None:
+        while came:
+            first = came.pop(0)
+            handlers[first[0]](*first)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append((number, frame))
+        if len(came) > 1 or ended.is_set():
+            answer()
+
+    try:
+        for number in handlers:
+            signal.signal(number, note)
+        return fn()
+    finally:
+        ended.set()
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is note:
+                signal.signal(number, handler)
+        answer()

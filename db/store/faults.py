@@ -153,5 +153,8 @@ def _way_out(said: str, error: Exception, place: Place, opening: bool) -> str:
     if place.path is not None and (not ours or any(sign in low for sign in DAMAGE)):
         return DAMAGED
     if place.path is None:
-        return f"is the database {place.shown} up, and may you use it?"
+        return (
+            f"is the database {place.shown} up, and may you use it? "
+            "A password comes from the URL, PGPASSWORD or ~/.pgpass"
+        )
     return f"log: {place.shown}"

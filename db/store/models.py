@@ -206,6 +206,5 @@ class ClaimRow(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("run.id"))
     number: Mapped[int]
     config_digest: Mapped[str] = mapped_column(String(64))
-    told: Mapped[str | None]
 
     __table_args__ = (UniqueConstraint("task_id", "config_digest"),)

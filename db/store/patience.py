@@ -20,6 +20,9 @@ QUIET = 1.0
 LINES = 5.0
 """Seconds between two lines on a wait."""
 
+EVERY = 2.0
+"""Seconds between two lines on something that takes long."""
+
 R = TypeVar("R")
 
 LOCKED = ("locked", "busy")
@@ -31,6 +34,29 @@ CODES = ("08", "40", "53", "57", "55P03", "25P03")
 """Beginnings of PostgreSQL's codes for what may pass: connection, conflict, resources, operator,
 a lock, an idle transaction."""
 LOCK_CODES = ("40", "55P03")
+
+
+class Pace:
+    """Tells of something that takes long: a line every :data:`EVERY` seconds.
+
+    Args:
+        say: is given the lines; None: nobody is told.
+    """
+
+    def __init__(self, say: Callable[[str], Any] | None) -> None:
+        self._say, self._doing = say, ""
+        self._said = time.monotonic()
+
+    def at(self, doing: str) -> None:
+        """Note what is being done now."""
+        self._doing = doing
+        self.tick()
+
+    def tick(self) -> None:
+        """Say what is being done, where the last line is not of just now."""
+        if self._say is not None and time.monotonic() - self._said >= EVERY:
+            self._said = time.monotonic()
+            self._say(self._doing)
 
 
 class GaveUp(Exception):

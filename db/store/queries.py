@@ -47,6 +47,10 @@ UNLESS_THERE: dict[tuple[str, type[Base]], Any] = {
 # Literals, not bound values: a planner takes a partial index only if it can see that it applies.
 SUCCEEDED = sa.text("trial.status = 'ok' AND trial.withdrawn IS NULL")
 HASHED = sa.text("trial.program_hash <> ''")
+OF_PROGRAM = sa.text(
+    "SELECT 1 FROM trial WHERE trial.device_id = (SELECT id FROM device WHERE digest = :device) "
+    "AND trial.program_hash = :program AND trial.program_hash <> '' LIMIT 1"
+)
 
 LOOKED = 1000
 """Trials of a task that are read at most, to say why none of them is the best."""
@@ -123,12 +127,15 @@ def update_run(connection: sa.Connection, run_id: int, state: str, when: float) 
     connection.execute(change)
 
 
+KEYS = sa.select(*(RUNS.c[name] for name in ("uid", "sampler", *TASK))).where(
+    RUNS.c.id == sa.bindparam("run")
+)
+"""Made once, as those of batches."""
+
+
 def run_keys(connection: sa.Connection, run_id: int) -> Json | None:
     """A run's uid, its sampler and its columns of :data:`TASK`, which its trials repeat."""
-    query = sa.select(*(RUNS.c[name] for name in ("uid", "sampler", *TASK))).where(
-        RunRow.id == run_id
-    )
-    row = connection.execute(query).mappings().first()
+    row = connection.execute(KEYS, {"run": run_id}).mappings().first()
     return dict(row) if row is not None else None
 
 
@@ -207,24 +214,24 @@ def select_workloads(reader: Reader) -> list[Workload]:
     return _readable(map(reader.workload, reader.connection.execute(query).scalars().all()))
 
 
-def best_query(
-    where: Mapping[str, Any], runs: tuple[int, ...] | None = None, below: float | None = None
-) -> sa.Select:
+def best_query(where: Mapping[str, Any], among: best.Among) -> sa.Select:
     """The ids of a task's successes, the cheapest first, of equals the earlier one first.
 
-    It is answered by a walk along ``ix_trial_best`` alone.
+    It is answered by a walk along ``ix_trial_best`` alone, unless a time is asked for: then by that
+    walk, and a look at each of those trials that are of the runs and cheap enough.
 
     Args:
         where: all columns of :data:`TASK`, with the values that they must have.
-        runs: only trials of these; None: of any.
-        below: only those that are cheaper; None: of any cost.
+        among: the trials that count.
     """
     query = sa.select(TrialRow.id).where(SUCCEEDED).filter_by(**where)
-    if runs is not None:
+    if among.runs is not None:
         # Added to nothing, lest a planner fetches and sorts all trials of these runs.
-        query = query.where((TrialRow.run_id + 0).in_(runs))
-    if below is not None:
-        query = query.where(TrialRow.cost < below)
+        query = query.where((TrialRow.run_id + 0).in_(among.runs))
+    if among.below is not None:
+        query = query.where(TrialRow.cost < among.below)
+    if among.since is not None:
+        query = query.where(TrialRow.timestamp > among.since)
     return query.order_by(TrialRow.cost, TrialRow.id)
 
 
@@ -246,10 +253,8 @@ class _Rows:
     def trials(self, run_id: int, task: Mapping[str, Any]) -> list[TrialRecord]:
         return select_trials(self.reader, {**task, "run_id": run_id})
 
-    def cheapest(
-        self, task: Mapping[str, Any], runs: tuple[int, ...] | None, below: float | None
-    ) -> TrialRecord | None:
-        return _first_trial(self.reader, best_query(task, runs, below))
+    def cheapest(self, task: Mapping[str, Any], among: best.Among) -> TrialRecord | None:
+        return _first_trial(self.reader, best_query(task, among))
 
 
 def _first_trial(reader: Reader, query: sa.Select) -> TrialRecord | None:
@@ -277,6 +282,9 @@ def _first_readable(reader: Reader, query: sa.Select, read: Callable[[Any], R | 
 
 def known_result(reader: Reader, program_hash: str, device: Device) -> MeasureResult | None:
     """The result of a program on a device, a success if there is one, else the newest; or None."""
+    whose = {"device": digest(device_key(device)), "program": program_hash}
+    if reader.connection.execute(OF_PROGRAM, whose).first() is None:  # as a rule
+        return None
     query = (
         sa.select(TRIALS)
         .where(

@@ -122,7 +122,7 @@ def upgrade(
             # Under the lock of this transaction: another process may just have done it all.
             version = version_of(connection, place.shown)
             if place.path is not None and version is not None and version < to:
-                copy = back_up(place.path, version)
+                copy = back_up(place.path, version, progress=progress)
             command.upgrade(config, to)
             if connection.dialect.name == "sqlite":
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()

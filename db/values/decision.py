@@ -4,9 +4,10 @@ A search measures each candidate alone, and the smallest of many noisy numbers i
 search ends by measuring its fastest candidates and the default config once more, in turns, as a run
 of its own (``sampler="finalists"``). The winner of the newest such run that was finished is the
 best, and that is the default config (number 0) unless another is faster beyond the noise; only a
-cheaper success of a search that was begun after it takes its place. Where none was finished, the
-cheapest success is the best. A record that was withdrawn is none of all these, and a last
-measurement of which nothing else worked decides nothing.
+cheaper success that came after it takes its place: of a search that was begun later, or of one
+that was still running, and measured it later. Where none was finished, the cheapest success is the
+best. A record that was withdrawn is none of all these, and a last measurement of which nothing else
+worked decides nothing.
 """
 
 from __future__ import annotations
@@ -110,10 +111,22 @@ class Deciding:
     Attributes:
         finals: the newest finished run of finalists; None where there is none.
         searches: the searches that were begun after it; all searches where there is none.
+        earlier: the searches that were begun before it.
     """
 
     finals: int | None
     searches: tuple[int, ...]
+    earlier: tuple[Any, ...] = ()
+
+    def running_at(self, when: float) -> tuple[int, ...]:
+        """The earlier searches that may have measured something after a moment.
+
+        Args:
+            when: seconds since the epoch.
+        """
+        return tuple(
+            run.id for run in self.earlier if run.finished_at is None or run.finished_at > when
+        )
 
 
 def deciding(runs: Iterable[Any]) -> Deciding:
@@ -121,14 +134,18 @@ def deciding(runs: Iterable[Any]) -> Deciding:
 
     Args:
         runs: those of one workload, target, device and space, each with ``id``, ``sampler``,
-            ``state`` and ``started_at``.
+            ``state``, ``started_at`` and ``finished_at``.
     """
     # By time, not by number: an imported run has a new number, however old it is.
     ordered = sorted(runs, key=lambda run: (run.started_at, run.id))
-    last = None
+    last = -1
     for place, run in enumerate(ordered):
         if run.sampler == FINALISTS_RUN and run.state == "finished":
             last = place
-    after = ordered if last is None else ordered[last + 1 :]
-    searches = tuple(run.id for run in after if run.sampler != FINALISTS_RUN)
-    return Deciding(None if last is None else ordered[last].id, searches)
+    searches = [run for run in ordered if run.sampler != FINALISTS_RUN]
+    after = {run.id for run in ordered[last + 1 :]}
+    return Deciding(
+        ordered[last].id if last >= 0 else None,
+        tuple(run.id for run in searches if run.id in after),
+        tuple(run for run in searches if run.id not in after),
+    )

@@ -89,9 +89,21 @@ def clean_text(text: str) -> str:
 
 
 def target_difference(there: Json, here: Json) -> str:
-    """The attributes in which two targets' JSON differs: ``"num_threads=1 instead of 2"``, ..."""
+    """The attributes in which two targets' JSON differs: ``"num_threads=1 instead of 2"``, ...
+
+    Of long lists, such as a processor's features, only what one of them has and the other has not.
+    """
     names = [n for n in sorted(there.keys() | here.keys()) if there.get(n) != here.get(n)]
-    return ", ".join(f"{n}={there.get(n)} instead of {here.get(n)}" for n in names)
+    return ", ".join(_difference(name, there.get(name), here.get(name)) for name in names)
+
+
+def _difference(name: str, there: Any, here: Any) -> str:
+    if not (isinstance(there, str) and isinstance(here, str) and "," in there + here):
+        return f"{name}={there} instead of {here}"
+    theirs, ours = ({part for part in text.split(",") if part} for text in (there, here))
+    parts = ("with", theirs - ours), ("without", ours - theirs)
+    said = " and ".join(f"{word} {' '.join(sorted(some))}" for word, some in parts if some)
+    return f"{name} {said}"
 
 
 def device_key(device: Device) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whet.db.values.decision import median_interval
-from whet.measure.stage.load import UPPER, busy_words, is_busy
+from whet.measure.stage.load import UPPER, busy_words, is_busy, quiet_words
 from whet.measure.stage.timing import spread
 from whet.measure.values import MeasureResult
 from whet.search_spaces.values.counted import counted, duration
@@ -65,14 +65,18 @@ def quality_of(result: MeasureResult, compared: bool) -> Quality | None:
     costs = result.costs
     rounds = costs if compared else ()
     busy = is_busy(result.environment, rounds)
-    load = {True: f"{busy_words(result.environment, rounds)}: {UPPER}", False: "quiet machine"}
+    words = {
+        None: "machine load unknown",
+        False: "" if busy is None else quiet_words(result.environment),
+        True: f"{busy_words(result.environment, rounds)}: {UPPER}",
+    }
     return Quality(
         compared=compared,
         repeats=len(costs),
         spread=spread(costs),
         interval=median_interval(costs),
         busy=busy,
-        load=load.get(bool(busy), "") if busy is not None else "machine load unknown",
+        load=words[busy],
         predicted=result.predicted,
     )
 

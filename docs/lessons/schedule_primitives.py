@@ -75,14 +75,20 @@ show(s, [A, B])
 
 # %%
 # Where the factor does not divide, a guard leaves the last steps out. It is marked ``likely``.
-# Without ``simple_mode``, the pass LoopPartition splits a tail off, and the main part needs no
-# guard.
+# Without ``simple_mode``, the pass LoopPartition splits a tail off.
 
 s, A, B = doubled(10)
 s[B].split(B.op.axis[0], factor=4)
 show(s, [A, B])
 with TARGET:
     print(whet.lower(s, [A, B]))
+
+# %%
+# With ``tail="shift"`` the last steps begin earlier, so that vectors stay whole.
+
+s, A, B = doubled(10)
+s[B].split(B.op.axis[0], factor=4, tail="shift")
+show(s, [A, B])
 
 # %%
 # tile
@@ -346,8 +352,7 @@ show(s, [A, B])
 # double_buffer
 # -------------
 #
-# It marks a stage that should be filled for the next step while this one is read. The mark is
-# kept in the loops; code generation for GPUs will make two buffers of it.
+# It marks a stage that should be filled for the next step while this one is read. The mark stays.
 
 s, A, T, U = smoothed(8)
 outer, inner = s[U].split(U.op.axis[0], factor=4)
@@ -370,12 +375,21 @@ s[B].store_nontemporal()
 show(s, [A, B])
 
 # %%
+# prefetch
+# --------
+#
+# Each iteration asks for what a later one will read, where hardware cannot guess that: short rows.
+
+s, A, B, k = row_sums(8, 32)
+s[B].prefetch(A, B.op.axis[0], 2)
+show(s, [A, B])
+
+# %%
 # normalize
 # ---------
 #
-# A reduction may begin at another index than 0. ``normalize`` gives a schedule in which each
-# loop counts from 0. ``lower`` does as much by itself; it is here for code that looks at
-# a schedule's relations.
+# A reduction may begin at another index than 0. ``normalize`` gives a schedule in which each loop
+# counts from 0, as ``lower`` does by itself: for code that looks at a schedule's relations.
 
 A = te.placeholder((8,), name="A")
 k = te.reduce_axis((2, 4), name="k")

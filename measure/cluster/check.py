@@ -13,12 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from whet.compiler import settings
-from whet.compiler.errors import MeasureError
+from whet.compiler.errors import ArgumentError, MeasureError
 from whet.compiler.installed import install_extra, installed_versions
 from whet.measure.cluster.announce import CODE_LABEL, VERSION_LABEL
 
 PYTHON_LABEL, RAY_LABEL = "whet/python", "whet/ray"
 """Labels of a node, as those of :mod:`whet.measure.cluster.announce`."""
+DASHBOARD = ("aiohttp", "aiohttp_cors", "opencensus", "prometheus_client", "opentelemetry")
+"""Modules that Ray's dashboard imports, and a plain Ray comes without."""
 ROOM_BYTES = 1 << 30
 """Free bytes that Ray's files and the candidates' libraries need, about."""
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -108,6 +110,28 @@ def refuse_mismatch(request: str, own: Versions, head: Versions) -> None:
             "what one machine builds, another measures: install the head's versions here, or "
             "this machine's there, and start the head again",
         )
+
+
+def refuse_dashboard(joins: bool) -> None:
+    """Refuse Ray's dashboard where it cannot be served.
+
+    Args:
+        joins: this machine joins a cluster.
+
+    Raises:
+        ArgumentError: the dashboard is the head's.
+        MeasureError: its parts are not installed.
+    """
+    if joins:
+        raise ArgumentError(
+            "whet worker --address ... --dashboard",
+            "the dashboard is the head's",
+            "whet worker --dashboard, on the machine that is the head",
+        )
+    missing = [name for name in DASHBOARD if find_spec(name) is None]
+    if missing:
+        why = f"{', '.join(missing)} {'are' if missing[1:] else 'is'} not installed"
+        raise MeasureError("whet worker --dashboard", why, install_extra("dashboard"))
 
 
 def notes_on_machine() -> list[str]:

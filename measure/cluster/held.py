@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from whet.compiler.errors import MeasureError
+from whet.measure.stage.lock_file import lock_path, opened
 
 
 @contextlib.contextmanager
@@ -30,25 +27,13 @@ def holding(cores: Iterable[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(core: int) -> Iterator[None]:
-    path = Path(tempfile.gettempdir(), f"whet-{os.getuid()}-core-{core}.lock")
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise MeasureError(
-            f"whet worker on core {core}", str(error), f"{path} keeps workers apart: is it yours?"
-        ) from error
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+    purpose = f"whet worker on core {core}"
+    with opened(lock_path(f"core-{core}.lock"), purpose) as lock:
+        if not lock.take():
             raise MeasureError(
-                f"whet worker on core {core}",
-                f"another worker of this machine, process {holder}, gives it already",
+                purpose,
+                f"another worker of this machine, process {lock.holder()}, gives it already",
                 "each of them needs --cores of its own",
-            ) from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
+            )
+        lock.sign()
         yield
-    finally:
-        os.close(lock)  # unlocks; the file stays, for who waits for it would hold another one

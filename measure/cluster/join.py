@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import uuid
@@ -25,6 +22,7 @@ from whet.measure.cluster import check, listeners, token
 from whet.measure.cluster.announce import Announced, name, text_of_cores
 from whet.measure.cluster.cores import Division, Topology, divide, other_cores
 from whet.measure.cluster.held import holding
+from whet.measure.cluster.node_folder import node_folder
 from whet.measure.cluster.reader import ClusterReader, check_listens, host_and_port, importable
 from whet.measure.worker import descendants
 
@@ -40,9 +38,6 @@ END_S = 20.0
 """Seconds for the end of Ray's processes, after those for draining."""
 STORE_BYTES = 100 << 20
 """Ray's object store: only small values travel."""
-PREFIX, OWNER = "whet-ray-", "owner"
-"""The name of a folder for Ray's files, and of the file in it that its worker locks."""
-LONGEST_PARENT = 24
 OWN_PORTS = (
     *("node-manager", "object-manager", "runtime-env-agent"),
     *("dashboard-agent-listen", "dashboard-agent-grpc", "metrics-export"),
@@ -62,6 +57,7 @@ class JoinOptions:
             one from which the head is reached.
         port: of a new cluster's head.
         client_port: of a new cluster for ``ray://``.
+        dashboard: port of a new cluster's dashboard, on loopback; None: it has none.
         ports: first and last port of all else; None: any that are free.
         cores, measure, build: as of :func:`whet.measure.cluster.cores.divide`.
         gpus: offer the GPUs.
@@ -72,6 +68,7 @@ class JoinOptions:
     listen: str | None = None
     port: int = 6379
     client_port: int = 10001
+    dashboard: int | None = None
     ports: tuple[int, int] | None = None
     cores: str | None = None
     measure: tuple[str, ...] = ()
@@ -95,6 +92,8 @@ class Member:
     def __init__(self, options: JoinOptions, say: Say) -> None:
         self.options, self.say = options, say
         self.versions = check.own_versions()
+        if options.dashboard is not None:
+            check.refuse_dashboard(joins=options.address is not None)
         self.topology = Topology()
         self.division = divide(self.topology, options.cores, options.measure, options.build)
         self.listen = self._own_address()
@@ -122,9 +121,11 @@ class Member:
             else:
                 for option, port in self._head_ports().items():
                     listeners.check_free(self.listen, port, option)
+                if (own := self.options.dashboard) is not None:
+                    listeners.check_free(LOOPBACK, own, "--dashboard")
             devices = announced(self.division, self._gpus())
             self._introduce(devices)
-            folder = Path(opened.enter_context(_folder()))
+            folder = Path(opened.enter_context(node_folder()))
             opened.enter_context(self._signals())
             child = opened.enter_context(self._node(folder, devices))
             self._await_node(child, folder / "ray.txt", reader, opened)
@@ -168,6 +169,8 @@ class Member:
         if self.division.building:
             count, cores = len(self.division.building), text_of_cores(self.division.building)
             say(f"builds on cores {cores}, {count} at a time")
+        else:
+            say("builds nothing: all of its cores measure, and other machines have to build")
         for note in check.notes_on_machine():
             say(f"note: {note}")
         if token.settings.ray_auth_mode() != token.TOKEN:
@@ -198,13 +201,24 @@ class Member:
             *self._ports(),
         ]
         if options.address is None:
-            words += ["--head", f"--port={options.port}", "--include-dashboard=false"]
+            words += ["--head", f"--port={options.port}", *self._dashboard()]
             words += [f"--ray-client-server-port={options.client_port}"]
         else:
             words += [f"--address={options.address}"]
         cores = text_of_cores(other_cores(self.topology, self.division))
         program = [sys.executable, "-m", "whet.measure.cluster.node", str(os.getpid()), cores]
         return program + words
+
+    def _dashboard(self) -> list[str]:
+        port = self.options.dashboard
+        if port is None:
+            return ["--include-dashboard=false"]
+        # Whoever opens it may run code, so that it is for this machine only.
+        return [
+            "--include-dashboard=true",
+            f"--dashboard-host={LOOPBACK}",
+            f"--dashboard-port={port}",
+        ]
 
     def _ports(self) -> list[str]:
         if self.options.ports is None:
@@ -292,6 +306,9 @@ class Member:
             host = self.listen
             self.say(f'searches: workers="ray://{host}:{self.options.client_port}"')
             self.say(f"other machines: whet worker --address {self.head}")
+            if (port := self.options.dashboard) is not None:
+                tunnel = f"ssh -L {port}:{LOOPBACK}:{port} {platform.node()}"
+                self.say(f"dashboard: http://{LOOPBACK}:{port}, from elsewhere by {tunnel}")
 
     def _is_member(self, reader: ClusterReader) -> bool:
         cluster = reader.poll(LOOK_S)
@@ -365,26 +382,3 @@ def _is_listening(address: str) -> bool:
     except MeasureError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _folder() -> Iterator[str]:
-    """A folder for Ray's files with a short name: sockets' paths have at most 107 characters."""
-    parent = tempfile.gettempdir()
-    parent = parent if len(parent) <= LONGEST_PARENT else "/tmp"
-    _remove_left_ones(Path(parent))
-    folder = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
-    with open(Path(folder, OWNER), "w") as owner:
-        fcntl.flock(owner, fcntl.LOCK_EX)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_left_ones(parent: Path) -> None:
-    """Remove the folders of workers that were killed: nobody locks their owner's file."""
-    for path in parent.glob(f"{PREFIX}*/{OWNER}"):
-        with contextlib.suppress(OSError), open(path, "r+") as owner:  # another user's, or gone
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path.parent, ignore_errors=True)

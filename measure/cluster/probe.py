@@ -14,7 +14,8 @@ import os
 import signal
 import sys
 
-from whet.measure.cluster.snapshot import connect, snapshot, taken_by
+from whet.measure.cluster import token
+from whet.measure.cluster.snapshot import connect, taken_by, with_actors
 from whet.measure.worker.descendants import die_with
 
 
@@ -27,14 +28,15 @@ def main() -> None:
     if address.startswith("ray://"):
         import ray
 
+        token.check(address)
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         for _ in sys.stdin:
-            print(json.dumps(taken_by(ray)), file=answers)
+            print(json.dumps(taken_by(ray, with_actors)), file=answers)
         ray.shutdown()
         return
     connect(address)
     for _ in sys.stdin:
-        print(json.dumps(snapshot()), file=answers)
+        print(json.dumps(with_actors()), file=answers)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from whet.compiler.errors import ArgumentError, MeasureError
 from whet.measure.cluster import token
 from whet.measure.cluster.announce import Announced, parse
 from whet.measure.cluster.check import Versions, of_labels
+from whet.measure.cluster.shares import Working, at_work
 
 ANSWER_S = 30.0
 """Seconds in which a cluster must answer."""
@@ -65,14 +66,16 @@ class Cluster:
     Attributes:
         nodes: in order of their hosts.
         head: versions on the head; "" where it does not say.
+        searches: that have actors there, the oldest first.
     """
 
     nodes: tuple[Node, ...]
     head: Versions
+    searches: tuple[Working, ...] = ()
 
     @staticmethod
     def of_snapshot(data: Mapping[str, Any]) -> Cluster:
-        """The cluster of :func:`whet.measure.cluster.snapshot.snapshot`."""
+        """The cluster of :func:`whet.measure.cluster.snapshot.with_actors`."""
         nodes = tuple(sorted(map(_node, data["nodes"]), key=lambda n: (n.host, n.address, n.id)))
         # the head's node, which Ray marks, else nobody has said
         marked = [
@@ -82,7 +85,8 @@ class Cluster:
         ]
         said = marked[0] if marked else Versions("", "", "", "")
         python, ray = said.python or data["python"], said.ray or data["ray"]
-        return Cluster(nodes, Versions(said.whet, said.code, python, ray))
+        head = Versions(said.whet, said.code, python, ray)
+        return Cluster(nodes, head, tuple(at_work(data.get("actors", ()))))
 
 
 def _node(data: Mapping[str, Any]) -> Node:
@@ -227,17 +231,11 @@ class ClusterReader:
         said = self._said.read().strip()
         request = f"connection to the Ray cluster at {self.address}"
         if _DENIED.search(said):
-            path = token.settings.ray_token_path()
-            host = host_and_port(self.address)[0]
-            raise MeasureError(
-                request,
-                "it refuses this machine's token",
-                f"scp {host}:.ray/auth_token {path}: the head's token, and RAY_AUTH_MODE as there",
-            )
+            raise token.refused(self.address)
         why = f"{how}: {said[-TAIL:]}" if said else how
-        raise MeasureError(
-            request, why, "is the head alive, of the same Ray and Python, and asks for a token?"
-        )
+        port = "is that its client port (10001), and " if self.address.startswith("ray://") else ""
+        out = f"{port}is the head alive, of the same Ray and Python, and asks for a token?"
+        raise MeasureError(request, why, out)
 
 
 def importable() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 Json = dict[str, Any]
@@ -36,6 +37,14 @@ def snapshot() -> Json:
     return {**_versions(), "nodes": nodes}
 
 
+def with_actors() -> Json:
+    """:func:`snapshot`, and in ``"actors"`` the names of all actors that are up."""
+    from ray._private.state import state
+
+    actors = state.actor_table(None, None, "ALIVE").values()
+    return snapshot() | {"actors": [actor["Name"] for actor in actors if actor["Name"]]}
+
+
 def connect(address: str) -> None:
     """Let :func:`snapshot` ask the head at ``host:port``, without a node on this machine."""
     import ray._raylet as raylet
@@ -64,13 +73,18 @@ def leaving_nodes(ray: Any) -> frozenset[str]:
     return frozenset(node["id"] for node in taken_by(ray)["nodes"] if node["leaving"])
 
 
-def taken_by(ray: Any) -> Json:
-    """:func:`snapshot` of the cluster that a driver is connected to, also by ``ray://``."""
+def taken_by(ray: Any, of: Callable[[], Json] = snapshot) -> Json:
+    """:func:`snapshot` of the cluster that a driver is connected to, also by ``ray://``.
+
+    Args:
+        ray: the connected module.
+        of: :func:`snapshot`, or :func:`with_actors`.
+    """
     from ray._private.client_mode_hook import client_mode_should_convert
 
     if not client_mode_should_convert():
-        return snapshot()
-    task = ray.remote(snapshot).options(num_cpus=0, max_retries=0, name="whet snapshot")
+        return of()
+    task = ray.remote(of).options(num_cpus=0, max_retries=0, name="whet snapshot")
     return ray.get(task.remote(), timeout=30)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from whet.compiler.errors import MeasureError
 MODE = "RAY_AUTH_MODE"
 """Ray's switch; it must be the same in every process of a cluster."""
 TOKEN = "token"
+ANSWER_S = 5.0
+"""Seconds in which a head says that it refuses a token."""
 
 
 def make() -> Path | None:
@@ -72,6 +76,44 @@ def find(address: str) -> Path | None:
     return path
 
 
+def check(address: str) -> None:
+    """Refuse a token that the head behind ``ray://`` does not take: Ray would try for 30 s.
+
+    Args:
+        address: ``"ray://host:port"``.
+
+    Raises:
+        MeasureError: it refuses the token.
+    """
+    import grpc
+
+    path = settings.ray_token_path()
+    text = settings.ray_token() or (path.read_text().strip() if _has_text(path) else "")
+    shown = [("authorization", f"Bearer {text}")] if text else []
+    with grpc.insecure_channel(address.removeprefix("ray://")) as channel:
+        ask = channel.unary_unary("/ray.rpc.RayletDriver/ClusterInfo")
+        try:
+            ask(b"", timeout=ANSWER_S, metadata=shown)
+        except grpc.RpcError as error:  # most often: we are no client of it yet
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                raise refused(address) from error
+
+
+def refused(address: str) -> MeasureError:
+    """The error of a cluster that refuses this machine's token.
+
+    Args:
+        address: with or without ``ray://``.
+    """
+    host = address.removeprefix("ray://").rpartition(":")[0]
+    return MeasureError(
+        f"connection to the Ray cluster at {address}",
+        "it refuses this machine's token",
+        f"scp {host}:.ray/auth_token {settings.ray_token_path()}: the head's token, and "
+        "RAY_AUTH_MODE as there",
+    )
+
+
 def is_open_to_others(path: Path) -> bool:
     """True if other users of this machine can read a token's file."""
     try:
@@ -93,6 +135,29 @@ def authenticate() -> None:
     if MODE in os.environ or not (settings.ray_token() or _has_text(settings.ray_token_path())):
         return
     os.environ[MODE] = TOKEN
+    _read_environment()
+
+
+@contextmanager
+def demanded() -> Iterator[None]:
+    """Have a cluster that this process starts, and ends, ask for this user's token.
+
+    Raises:
+        MeasureError: it cannot be written.
+    """
+    if MODE in os.environ:
+        yield
+        return
+    make()
+    authenticate()
+    try:
+        yield
+    finally:
+        os.environ.pop(MODE, None)
+        _read_environment()
+
+
+def _read_environment() -> None:
     core: Any = sys.modules.get("ray._raylet")
     if core is not None:  # it has read the environment
         core.Config.initialize("")

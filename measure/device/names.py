@@ -30,7 +30,7 @@ EVERY_GPU = "cuda:*"
 NO_GPU = "cuda-none"
 """The key of a GPU that is not there: no record has it."""
 
-_KEY = re.compile(r"(cpu|cuda|device)-[\w.-]+")
+_KEY = re.compile(r"(cpu|cuda|device|replay)-[\w.-]+")
 _NAME = re.compile(rf"({CPU}|{CUDA}|{EMULATOR})(?::(\d+))?")
 _KEY_OF_A_GPU = re.compile(rf"{NO_GPU}|{CUDA}-[0-9a-f]{{12}}|{EMULATOR}-[\w.-]+-v\d+")
 

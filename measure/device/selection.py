@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whet.compiler.errors import ArgumentError, TargetError
@@ -21,13 +21,16 @@ from whet.measure.device.names import (
     is_misspelt,
     is_model,
     nearest_name,
+    parse_name,
+    this_device,
 )
 from whet.measure.values import Json
 
 _WAYS = (
     "None is this machine's device for the target; whet.cuda(1) or 'cuda:1' another GPU of it, "
     "['cuda:0', 'cuda:1'] several, 'cuda:*' all; 'cuda-emulator' a model of one; another machine "
-    "is named by what host.fingerprint() says there, e.g. 'cpu-0123456789ab'"
+    "is named by what host.fingerprint() says there, e.g. 'cpu-0123456789ab'; ['cpu', 'cuda'] "
+    "searches for several kinds at once"
 )
 
 
@@ -41,11 +44,16 @@ class Selection:
             ``"cuda-emulator"``; on a cluster a processor's fingerprint.
         targets: by kind (``"llvm"``) the canonical targets of the machine that measures, where
             that is not this one.
+        kind: its name in ``MeasureInput.device`` where a search has several kinds, which is its
+            fingerprint; else "".
+        home: of several kinds, what it runs: ``"cpu"`` or ``"cuda"``.
     """
 
     identity: Device | None = None
     device: str = CPU
     targets: Mapping[str, Json] = field(default_factory=dict)
+    kind: str = ""
+    home: str = ""
 
     def target_of(self, target: Target) -> Target:
         """The target of a task where it is measured: one that says no more than "this machine"
@@ -55,8 +63,11 @@ class Selection:
             target: a task's, canonical here.
 
         Raises:
-            ArgumentError: it asks for features that the machine that measures does not have.
+            ArgumentError: it asks for features that the machine that measures does not have, or,
+                of several kinds, it is for another one.
         """
+        if self.home:
+            target = _at_home(target, self.home)
         there = self.targets.get(str(target.kind))
         if there is None or target.to_json() == there:
             return target
@@ -133,6 +144,90 @@ def select_device(
         gpus = _local_gpus(workload, targets[0])
         named = gpus if device == EVERY_GPU else gpus[:1]
     return Selection(_description(named, targets[0]), _name_of(named or (RuntimeDevice(CUDA),)))
+
+
+def select_devices(
+    device: Device | RuntimeDevice | Sequence[RuntimeDevice | str] | None,
+    workload: str,
+    targets: Sequence[Target],
+    workers: Any,
+    remote_gpu: Callable[[str], Device],
+    remote_cpu: Callable[[Any, str, Sequence[str]], Json] | None = None,
+) -> list[Selection]:
+    """The kinds of devices on which a search measures, each as :func:`select_device` gives it.
+
+    Of several kinds each measures every task, for its own target.
+
+    Raises:
+        ArgumentError: a kind is named twice, or a task's target is for one of them only; and as
+            :func:`select_device`.
+        TargetError, MeasureError: as :func:`select_device`.
+    """
+    groups = _groups(device)
+    rest = workers, remote_gpu, remote_cpu
+    if len(groups) < 2:
+        return [select_device(device, workload, targets, *rest)]
+    chosen: list[Selection] = []
+    for group in groups:
+        named = _named_devices(group)
+        home = (named[0].type if named else _kind_of_key(group)) or CPU
+        home = CPU if home == CPU else CUDA
+        there = [_at_home(target, home) for target in targets]
+        one = select_device(group, workload, there, *rest)
+        kind = this_device() if one.identity is None else fingerprint_of(one.identity) or ""
+        if not kind or kind in [other.kind for other in chosen]:
+            raise ArgumentError(
+                f"tune({workload}, device={device!r})",
+                f"{group!r} is {kind}, which is named twice" if kind else f"{group!r} has no name",
+                "name each kind of device once: ['cpu', 'cuda']",
+            )
+        chosen.append(replace(one, kind=kind, home=home))
+    return chosen
+
+
+def _groups(device: Any) -> list[Any]:
+    """The kinds that are named, each as for one kind: this machine's GPUs are one."""
+    if isinstance(device, list | tuple):
+        words = list(device)
+    elif isinstance(device, str) and "," in device:
+        words = [word.strip() for word in device.split(",")]
+    else:
+        return [device]
+    gpus = [word for word in words if _is_gpu(word)]
+    if len(gpus) == len(words):
+        return [device]
+    groups: list[Any] = []
+    for word in words:
+        if not _is_gpu(word):
+            groups.append(word)
+        elif word is gpus[0]:
+            groups.append(gpus if len(gpus) > 1 else word)
+    return groups
+
+
+def _is_gpu(word: Any) -> bool:
+    """True for a GPU by its number."""
+    if isinstance(word, RuntimeDevice):
+        return word.type == CUDA
+    named = parse_name(word) if isinstance(word, str) else None
+    return word == EVERY_GPU or (named is not None and named[0] == CUDA)
+
+
+def _at_home(target: Target, home: str) -> Target:
+    """A target, or the plain one of a kind of device where the target says only "this machine".
+
+    Raises:
+        ArgumentError: it says more, and does not run there.
+    """
+    if target.kind.row.device == home:
+        return target
+    if target != Target(str(target.kind)).canonical():
+        raise ArgumentError(
+            f"tune(device=...) of several kinds, with target {target.short!r}",
+            f"that target does not run on {home!r}",
+            "leave the target out: each kind of device has its own; or tune for this one alone",
+        )
+    return Target("llvm" if home == CPU else CUDA).canonical()
 
 
 def _processor(

@@ -45,6 +45,10 @@ class DeviceStage(Measuring):
         path: the driver's ``sys.path``; None: this process's.
         place: its number among the measurers of this machine; each has a core of its own. None:
             the number of the one GPU that this process was given, as Ray gives its actors.
+        beside: measurers of other kinds on this machine, whose cores the emulator leaves alone.
+
+    Attributes:
+        disturbs: the emulator would disturb who measures beside it.
     """
 
     loading_s = 3.0
@@ -58,6 +62,7 @@ class DeviceStage(Measuring):
         prepare: str | None = None,
         path: Sequence[str] | None = None,
         place: int | None = None,
+        beside: int = 0,
     ) -> None:
         function = function or RUN
         self.device, self._name = device, text_of(device)
@@ -68,7 +73,10 @@ class DeviceStage(Measuring):
         if place is None:
             visible = settings.cuda_visible_devices()
             place = int(visible[0]) if len(visible) == 1 and visible[0].isdecimal() else 0
+        self.disturbs = self._emulated and beside > 0
         cpus = None if self._emulated else [machine.measuring_core(place)]
+        if self.disturbs:
+            cpus = machine.builder_cores(beside)
         worker = Supervisor(
             memory_limit=limit, cpus=cpus, preload=preload(function), path=path, grows=True
         )

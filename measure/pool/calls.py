@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import TypeVar
 
@@ -109,7 +110,8 @@ class Calls:
         def act() -> RunReport:
             gate = self._gate(seat.stage.start())
             disturbed = not seat.apart and (built.parallel or seat.stage.overlaps_builds())
-            with gate.alone() if disturbed else contextlib.nullcontext(), self._stopwatch:
+            shared = gate.building() if seat.disturbs else contextlib.nullcontext()
+            with gate.alone() if disturbed else shared, self._stopwatch:
                 return seat.stage.run(measurement)
 
         return self._patiently(seat, act)
@@ -127,6 +129,7 @@ class Calls:
     ) -> list[RunReport | None]:
         """The reports of candidates that one device measures in turns; None: it was not built."""
         options = replace(self._options, repeat=1, min_repeats=1)
+        rounds = deepcopy(rounds)  # it may keep account, and another device would begin anew
         last: list[RunReport | None] = [None] * len(inputs)
         costs: list[list[float]] = [[] for _ in inputs]
         for turn, places in enumerate(turns(rounds, costs)):

@@ -1,7 +1,7 @@
 """The life of a candidate in a pool: it is built, measured, handed back, whoever dies meanwhile.
 
-One thread drives each stage, wherever the stage runs; the local and the Ray pool differ only in the
-stages they bring. Stages may come and go; :mod:`whet.measure.pool.traffic` holds what waits.
+One thread drives each stage, wherever it runs. Stages come and go; what waits is in
+:mod:`whet.measure.pool.traffic`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from whet.compiler.errors import DeviceLostError, MeasureError, WhetError, Worke
 from whet.measure.pool.base import PoolBase, best_key
 from whet.measure.pool.calls import Calls
 from whet.measure.pool.news import News
-from whet.measure.pool.outcome import result_of, reused
 from whet.measure.pool.protocol import Builder, Known, Measurer, Rounds, Stage
-from whet.measure.pool.traffic import AHEAD, BUILD, LOOK_S, TRIES, Job, Reference, Seat, Traffic
+from whet.measure.pool.traffic import BUILD, LOOK_S, LOST_S, TRIES, Job, Reference, Seat, Traffic
 from whet.measure.stage.builder import Built
+from whet.measure.stage.outcome import result_of, reused
 from whet.measure.values import OK, MeasureInput, MeasureOptions, MeasureResult
 
 # Results that would come out the same again: the program is at fault, not the moment.
 REPEATABLE = {OK, "wrong_answer", "run_error", "run_crash"}
-_PAUSE_S = 0.2  # in which others take what a lost worker had in hand
+ALONE = "apart", "disturbs"
 
 
 class StagedPool(PoolBase):
@@ -37,7 +37,7 @@ class StagedPool(PoolBase):
             raises.
         options: how to measure.
         reference: :meth:`compare_with` it from the start; None: nothing yet.
-        known: asked with a program's hash between build and run, from the pool's threads.
+        known: asked for a program's earlier result between build and run, from the pool's threads.
     """
 
     def __init__(
@@ -70,14 +70,12 @@ class StagedPool(PoolBase):
     @property
     def capacity(self) -> int:
         """One for each builder, and for each device one at work and two that wait."""
-        with self._traffic.lock:
-            return max(2, sum(1 + AHEAD if s.measures else 1 for s in self._traffic.seats))
+        return self._traffic.capacity
 
     @property
     def devices(self) -> dict[str, int]:
         """The devices that measure now, counted by kind; "": this machine's own."""
-        kinds = sorted(self._traffic.kinds)
-        return {kind: len(self._traffic.working(True, kind)) for kind in kinds}
+        return {kind: self._traffic.devices[kind] for kind in sorted(self._traffic.kinds)}
 
     @property
     def busy_s(self) -> float:
@@ -88,20 +86,20 @@ class StagedPool(PoolBase):
         """Take a worker in, from now on.
 
         Args:
-            stage: its attribute ``kind`` names its device's kind ("" without it); ``apart`` is
-                true if nothing else runs on its cores.
+            stage: ``kind``: of its device ("" without it); ``apart``, ``disturbs``: as of a seat.
             measures: it measures; else it builds.
         """
         kind = str(getattr(stage, "kind", "")) if measures else BUILD
-        seat = Seat(stage, kind, measures, bool(getattr(stage, "apart", False)))
+        seat = Seat(stage, kind, measures, *(getattr(stage, w, False) for w in ALONE))
         serve = self._serve_runs if measures else self._serve_builds
         thread = threading.Thread(target=serve, args=(seat,), daemon=True)
         with self._traffic.lock:
-            if self._closed:
+            if not self._closed:
+                self._traffic.add(seat)
+                self._threads.append(thread)
+                thread.start()  # in here: close() waits for those that have started
                 return
-            self._traffic.add(seat)
-            self._threads.append(thread)
-        thread.start()
+        stage.close()  # nobody else would
 
     def leave(self, stage: Stage, why: str = "", gone: bool = False) -> None:
         """Let a worker go, if it is still here.
@@ -117,7 +115,7 @@ class StagedPool(PoolBase):
                 self._traffic.remove(seat, gone)
         if why:
             self._news.say(why, lost=gone)
-        if gone:
+        if gone or not any(seat.up for seat in seats):  # it has nothing in hand to wait for
             stage.close()
 
     def notes(self) -> list[str]:
@@ -167,7 +165,7 @@ class StagedPool(PoolBase):
         if others:
             raise MeasureError("remeasure()", f"{kind} and {others} are two kinds", "one a call")
         built = [self._built(inp) for inp in inputs]
-        for _ in range(TRIES * max(1, len(self._traffic.working(True, kind)))):
+        for _ in self._traffic.attempts(self._check_going, True, kind):
             seat = self._someone(True, kind)
             try:
                 reports = self._calls.in_turns(seat, inputs, built, rounds)
@@ -196,7 +194,7 @@ class StagedPool(PoolBase):
 
     def _built(self, inp: MeasureInput) -> Built:
         """A candidate, built with what it is compared with, by a builder that is up."""
-        for _ in range(TRIES * max(1, len(self._traffic.working(False)))):
+        for _ in self._traffic.attempts(self._check_going, False, BUILD):
             seat = self._someone(False, BUILD)
             try:
                 self._build_reference(seat, inp)
@@ -226,7 +224,7 @@ class StagedPool(PoolBase):
                 seat.stage.start()
             except WorkerLostError as lost:
                 said = said or self._is_lost(seat, lost)
-                time.sleep(_PAUSE_S)
+                time.sleep(LOST_S)
                 continue
             except WhetError:
                 pass  # its first candidate says so
@@ -266,7 +264,7 @@ class StagedPool(PoolBase):
         self._traffic.mark(seat, up=False)
         if not (seat.left or self._closed):
             self._news.say(f"whet: {str(lost).splitlines()[0]}", lost=True)
-            time.sleep(_PAUSE_S)
+            time.sleep(LOST_S)
         return True
 
     def _build_job(self, seat: Seat, job: Job) -> None:
@@ -351,7 +349,7 @@ class StagedPool(PoolBase):
         """
         if self._failure is not None:
             raise self._failure
-        for group in groups or self._traffic.stranded():
+        for group in self._traffic.stranded() if groups is None else groups:
             self._news.check(*group, *self._traffic.idle_for(*group))
 
     def _dispatch(self, job: Job, seat: Seat) -> None:
@@ -369,7 +367,7 @@ class StagedPool(PoolBase):
                 self._twins[key] = []
         if earlier is None and key[1] and self._known is not None:
             try:
-                earlier = self._known(key[1])
+                earlier = self._known(key[1], job.inp.device)
             except Exception as error:  # the log fails: not the candidate's fault, nor ours to hide
                 self._fail(error)
                 return

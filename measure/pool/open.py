@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,7 +18,7 @@ def open_pool(
     options: MeasureOptions | None = None,
     reference: MeasureInput | None = None,
     known: Known | None = None,
-    device: str = "cpu",
+    device: str | Mapping[str, str] = "cpu",
 ) -> Pool:
     """Open a pool.
 
@@ -28,11 +28,12 @@ def open_pool(
             or ``"host:port"``: that cluster; a pool: itself.
         options: how to measure.
         reference: a default config, whose numbers are taken for right.
-        known: asked with a program's hash before it is measured; an earlier result is used
-            instead. It is called from the pool's threads.
+        known: asked with a program's hash and its kind of device before it is measured; an earlier
+            result is used instead. It is called from the pool's threads.
         device: measures the candidates: ``"cpu"``, ``"cuda:0"``, ``"cuda-emulator"``; here
             ``"cuda:0,cuda:1"`` or ``"cuda:*"`` are several GPUs, on Ray ``"cuda"`` is every GPU
             that the cluster offers, and a processor's fingerprint is every one of that kind.
+            Several kinds: each of them by the name that ``MeasureInput.device`` has for it.
 
     Raises:
         MeasureError: ``workers`` is none of these.
@@ -79,10 +80,10 @@ def describe_remote_gpu(workers: str, stack: ExitStack) -> Json:
     Raises:
         MeasureError: no GPU is free, or its machine cannot use it.
     """
-    from whet.measure.pool import ray_cluster, ray_pool
+    from whet.measure.pool import ray_cluster, ray_crew
 
     address = None if workers == "ray" else workers
-    return ray_pool.describe_remote_gpu(stack.enter_context(ray_cluster.connected(address)))
+    return ray_crew.describe_remote_gpu(stack.enter_context(ray_cluster.connected(address)))
 
 
 def describe_remote_cpu(workers: Any, device: str, kinds: Sequence[str], stack: ExitStack) -> Json:
@@ -100,7 +101,7 @@ def describe_remote_cpu(workers: Any, device: str, kinds: Sequence[str], stack: 
     from whet.measure.pool import ray_cluster, ray_pool
 
     if isinstance(workers, ray_pool.RayPool):
-        return workers.describe(kinds)
+        return workers.describe(kinds, device)
     address = None if workers == "ray" else workers
     ray = stack.enter_context(ray_cluster.connected(address))
     return ray_pool.describe_remote_cpu(ray, device, kinds)

@@ -9,10 +9,11 @@ from whet.measure.stage.builder import Built
 from whet.measure.stage.runner import Measurement, RunReport
 from whet.measure.values import MeasureInput, MeasureResult
 
-Known = Callable[[str], MeasureResult | None]
+Known = Callable[[str, str], MeasureResult | None]
+"""An earlier result of a program, by its hash and the kind of device that its candidate names."""
 Rounds = Callable[[list[list[float]]], Iterable[int]]
 """The candidates of the next round, by their places: a function of the costs of each one so far.
-None of them: the measurement ends."""
+None of them: the measurement ends. It may keep account: each device has a copy of its own."""
 
 
 @runtime_checkable

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import sys
-from collections.abc import Sequence
-from functools import partial
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from whet.compiler.errors import MeasureError, WorkerLostError
-from whet.compiler.runtime.arrays.device import Device
-from whet.measure.device.identity import check_alike, measured_device, named_device
-from whet.measure.device.names import CPU, CUDA, EVERY_GPU, is_device_key
+from whet.measure.device.identity import named_device
+from whet.measure.device.names import CPU, is_device_key
 from whet.measure.pool import ray_cluster, ray_members
 from whet.measure.pool.base import check_count
 from whet.measure.pool.engine import StagedPool
-from whet.measure.pool.local import build_function_of, measuring_stage
 from whet.measure.pool.protocol import Known
-from whet.measure.pool.ray_actor import RemoteStage
 from whet.measure.pool.ray_cluster import Node
-from whet.measure.pool.ray_members import Members, Offer
-from whet.measure.stage import stages
+from whet.measure.pool.ray_crew import Crew
+from whet.measure.pool.ray_members import Members
+from whet.measure.pool.traffic import AHEAD, Job
+from whet.measure.stage.replayed import replayed_s
 from whet.measure.values import Json, MeasureInput, MeasureOptions
 from whet.search_spaces.values.counted import counted
+
+END_S = 3.0
+"""Seconds that the end of a pool waits for who takes workers in or lets them go."""
 
 
 class RayPool(StagedPool):
@@ -41,10 +41,12 @@ class RayPool(StagedPool):
             :meth:`~whet.measure.pool.protocol.Pool.compare_with`.
         known: asked with a program's hash between build and run, from the pool's threads.
         device: measures the candidates: ``"cpu"``, the processors of the cluster, all of one kind;
-            or those of one kind, by their fingerprint. ``"cuda"`` is every GPU that the cluster
+            or those of one kind, by their fingerprint. ``"replay-1000ms"`` are devices that only
+            wait (:mod:`whet.measure.stage.replayed`). ``"cuda"`` is every GPU that the cluster
             offers and nobody holds, all of one kind; builders need none. ``"cuda-emulator"`` runs
             on the measuring machines; another word is a processor's, and names the lock that keeps
-            unrelated runs apart there.
+            unrelated runs apart there. Or several kinds, processors and ``"cuda"``, each by the
+            fingerprint that candidates have for it in ``MeasureInput.device``.
         build_function: import path of the function that builds; replaced in tests.
         run_function: import path of the function that runs; replaced in tests.
         prepare_function: import path of the function that runs the reference.
@@ -65,13 +67,14 @@ class RayPool(StagedPool):
         options: MeasureOptions | None = None,
         reference: MeasureInput | None = None,
         known: Known | None = None,
-        device: str = "cpu",
+        device: str | Mapping[str, str] = "cpu",
         build_function: str | None = None,
         run_function: str | None = None,
         prepare_function: str | None = None,
     ) -> None:
         check_count(workers)
-        check_one(device)
+        for name in [device] if isinstance(device, str) else device.values():
+            check_one(name)
         chosen = options or MeasureOptions()
         with contextlib.ExitStack() as opened:  # what is there already ends with what is refused
             ray = opened.enter_context(ray_cluster.connected(address))
@@ -84,199 +87,147 @@ class RayPool(StagedPool):
                 anywhere=workers,
             )
             # Others are refused, and named, when the members are looked at.
-            every = [one for one in ray_cluster.nodes(ray) if one.alive]
+            every = [one for one in ray_cluster.nodes(ray) if one.alive and not one.leaving]
             nodes = [one for one in every if not ray_members.version_differs(one)]
-            run = crew.measurers(nodes)  # refusals first
-            build = crew.builders(nodes)
-            super().__init__(build, run, chosen, reference, known)
-            self._crew = crew
-            self._members = Members(partial(ray_cluster.nodes, ray), nodes, self._came, self._gone)
+            self._others = ray_cluster.searches(ray)
+            crew.begin(nodes)  # refusals first
+            dealt = crew.deal(self._others)
+            crew.check_alike(dealt.measurers)
+            build = [*crew.builders_anywhere(), *dealt.builders]
+            super().__init__(build, dealt.measurers, chosen, reference, known)
+            self._traffic.kinds.update(map(crew.pool_kind, crew.kinds))
+            self._crew, self._waits, self._short = crew, False, False
+            # A dealt worker joins before anybody gives it up: each machine comes in a thread.
+            self._moving = threading.Lock()
+            self._say_share()
+            self._members = Members(
+                self._listed,
+                nodes,
+                self._came,
+                self._gone,
+                self._leaves,
+                self._deal,
+                ray.is_initialized,
+            )
             self._opened = opened.pop_all()
 
-    def describe(self, kinds: Sequence[str]) -> Json:
+    @property
+    def capacity(self) -> int:
+        """As of all workers of this search, those that start yet, too."""
+        devices, builders = self._crew.share
+        return max(super().capacity, builders + (1 + AHEAD) * devices)
+
+    def describe(self, kinds: Sequence[str], device: str = CPU) -> Json:
         """The processor that measures; see :func:`describe_remote_cpu`."""
-        return describe_remote_cpu(self._crew.ray, self._crew.kind or CPU, kinds)
+        wanted = device if is_device_key(device) else next(iter(self._crew.kinds), CPU)
+        return describe_remote_cpu(self._crew.ray, wanted, kinds)
 
     def close(self) -> None:
         """End all actors at once, and the cluster if it was started here for the last pool."""
         self._members.close()
         super().close()
-        self._opened.close()
+        self._members.close(END_S)
+        moved = self._moving.acquire(timeout=END_S)  # no actor is made after
+        try:
+            self._opened.close()
+        finally:
+            if moved:
+                self._moving.release()
 
     def _check_going(self, groups: Sequence[tuple[bool, str]] | None = None) -> None:
         self._members.check_head()
+        if self._crew.waits:  # for other searches, however long they take
+            needed = self._traffic.stranded() if groups is None else groups
+            groups = [(measures, kind) for measures, kind in needed if not measures]
         super()._check_going(groups)
+
+    def _again(self, job: Job, lost: WorkerLostError, queue: Callable[[], None]) -> None:
+        """Nobody takes a candidate when it is the head that is lost: that ends the pool."""
+        try:
+            self._members.check_head()
+        except MeasureError as error:
+            self._fail(error)
+        else:
+            super()._again(job, lost, queue)
+
+    # --- members, from their thread --------------------------------------------------------------
+
+    def _listed(self) -> list[Node]:
+        """The machines, and who else searches on them."""
+        nodes = ray_cluster.nodes(self._crew.ray)
+        self._others = ray_cluster.searches(self._crew.ray)
+        return nodes
 
     def _came(self, node: Node) -> None:
         try:
-            measurers, builders = self._crew.of_new(node)
+            sizes = self._crew.add(node)
         except MeasureError as error:
             self._news.say(f"whet: node {node.host} cannot take part: {error}")
             return
-        for measurer in measurers:
-            self.join(measurer, measures=True)
-        for builder in builders:
-            self.join(builder)
-        if measurers or builders:
-            self._news.say(f"whet: node {node.host} ({_sizes(measurers, builders)}) joins")
+        if any(sizes):
+            self._news.say(f"whet: node {node.host} ({_sizes(sizes)}) joins")
+        self._deal()
 
     def _gone(self, node: Node) -> None:
-        measurers, builders = self._crew.left(node)
-        sizes = _sizes(measurers, builders)
-        self._news.say(f"whet: node {node.host} ({sizes}) is lost", lost=True)
-        for stage in (*measurers, *builders):
-            self.leave(stage, gone=True)
+        with self._moving:
+            stages, sizes = self._crew.remove(node)
+            if stages or any(sizes):  # else it drained before, or was refused
+                self._news.say(f"whet: node {node.host} ({_sizes(sizes)}) is lost", lost=True)
+            for stage in stages:
+                self.leave(stage, gone=True)
 
+    def _leaves(self, node: Node) -> None:
+        with self._moving:
+            stages, sizes = self._crew.remove(node)
+            if stages or any(sizes):
+                what = f"node {node.host} ({_sizes(sizes)})"
+                said = f"whet: {what} leaves once it is done with what it has"
+                self._news.say(said, lost=True)
+            for stage in stages:
+                self.leave(stage)
 
-class Crew:
-    """The actors of a pool: which ones each machine of the cluster gives.
+    def _deal(self) -> None:
+        """Take what is this search's share now, and give up what is another one's."""
+        with self._moving:
+            if self._closed:
+                return
+            try:
+                dealt = self._crew.deal(self._others)
+            except Exception as error:  # nobody else would hear of it
+                self._fail(error)
+                return
+            for measurer in dealt.measurers:
+                self.join(measurer, measures=True)
+            for builder in dealt.builders:
+                self.join(builder)
+            for stage in dealt.given_up:
+                self.leave(stage)
+            self._say_share()
+            self._say_short_lived()
 
-    Args:
-        ray: the connected module.
-        device: as of :class:`RayPool`.
-        options: how to measure.
-        functions: import paths of those that build, run and prepare; None: the stages' own.
-        opened: ends the actors.
-        anywhere: builders, wherever there is room; None: on each machine as many as it has CPUs.
-
-    Attributes:
-        kind: of the processors that measure; "" for other devices, and before there are any.
-    """
-
-    def __init__(
-        self,
-        ray: Any,
-        device: str,
-        options: MeasureOptions,
-        functions: tuple[str | None, str | None, str | None],
-        opened: contextlib.ExitStack,
-        anywhere: int | None = None,
-    ) -> None:
-        self.ray, self._options, self._opened = ray, options, opened
-        self._lock = CPU if is_device_key(device) and device.startswith(CPU) else device
-        self._device = device
-        self._on = measured_device(CUDA if device == EVERY_GPU else self._lock)
-        self._build_function = functions[0] or build_function_of(self._on)
-        self._run_functions = functions[1:]
-        self._anywhere = anywhere
-        self._path = list(sys.path)
-        self._numbers = itertools.count()
-        self.kind = ""
-        self._of_node: dict[str, tuple[list[RemoteStage], list[RemoteStage]]] = {}
-
-    def measurers(self, nodes: Sequence[Node]) -> list[RemoteStage]:
-        """The measuring actors of the machines that are there at the start.
-
-        Raises:
-            MeasureError: there is no device, or there are several kinds.
-        """
-        if self._on.type == CUDA:
-            return self._gpus()
-        found = ray_members.offers(self.ray, nodes)
-        whole = self.ray.cluster_resources()
-        if self._on.type == CPU:
-            found = ray_members.of_one_kind(found, self._device, whole)
-            self.kind = found[0].kind
-        elif not found:
-            ray_members.of_one_kind(found, self._device, whole)
-        return [self._measurer(one) for one in found]
-
-    def builders(self, nodes: Sequence[Node]) -> list[RemoteStage]:
-        """The building actors of the machines that are there at the start."""
-        if self._anywhere is not None:
-            return [self._builder(None) for _ in range(self._anywhere)]
-        build = [
-            self._builder(node) for node in nodes for _ in range(ray_members.builders_of(node))
-        ]
-        return build or [self._builder(None)]
-
-    def of_new(self, node: Node) -> tuple[list[RemoteStage], list[RemoteStage]]:
-        """The measurers and the builders of a machine that comes during a search.
-
-        Raises:
-            MeasureError: it has another version of Whet, or does not say what it is.
-        """
-        if version := ray_members.version_differs(node):
-            raise MeasureError("joining", f"it has Whet {version}", "install ours there")
-        found = [] if self._on.type == CUDA else ray_members.offers(self.ray, [node])
-        if self._on.type == CPU:
-            found = [one for one in found if one.kind == self.kind]
-        measurers = [self._measurer(one) for one in found]
-        count = ray_members.builders_of(node) if self._anywhere is None else 0
-        return measurers, [self._builder(node) for _ in range(count)]
-
-    def left(self, node: Node) -> tuple[list[RemoteStage], list[RemoteStage]]:
-        """The measurers and the builders that a lost machine had."""
-        return self._of_node.pop(node.id, ([], []))
-
-    def _measurer(self, offer: Offer) -> RemoteStage:
-        functions = self._run_functions[0], self._run_functions[1]
-        remote = RemoteStage(
-            self.ray,
-            measuring_stage(
-                self._on, self._lock, self._options, functions, self._path, cores=offer.cores
-            ),
-            {"num_cpus": 0, "resources": {offer.resource: 1}},
-            4 * self._options.run_timeout,  # the reference may run first, and all once more
-            self._opened,
-            name=" ".join(filter(None, ("whet measure", offer.kind, offer.label)))
-            + f" @{offer.node.host}",
-            node=offer.node.id,
-            kind=self.kind,
-            apart=offer.cores is not None,
-        )
-        self._of_node.setdefault(offer.node.id, ([], []))[0].append(remote)
-        return remote
-
-    def _builder(self, node: Node | None) -> RemoteStage:
-        announced = [one.cores for one in ray_members.announced(node)] if node else []
-        apart = sorted(core for cores in announced for core in cores)
-        stage = partial(
-            stages.BuildStage,
-            self._options,
-            self._build_function,
-            self._path,
-            0 if apart else 1,
-            apart,
-        )
-        remote = RemoteStage(
-            self.ray,
-            stage,
-            {"num_cpus": 1},
-            2 * self._options.build_timeout,
-            self._opened,
-            name=f"whet build {next(self._numbers)}" + (f" @{node.host}" if node else ""),
-            node=node.id if node else "",
-        )
-        if node:
-            self._of_node.setdefault(node.id, ([], []))[1].append(remote)
-        return remote
-
-    def _gpus(self) -> list[RemoteStage]:
-        """A measuring actor for each free GPU, wherever it is."""
-        # Ray shows each actor its own GPU alone, which is number 0 there.
-        functions = self._run_functions[0], self._run_functions[1]
-        stage = measuring_stage(self._on, self._lock, self._options, functions, self._path)
-        count = ray_cluster.free_gpus(self.ray)
-        # the next search shall find them free
-        self._opened.callback(ray_cluster.wait_for_gpus, self.ray, count)
-        budget = 4 * self._options.run_timeout
-        measurers = [
-            RemoteStage(self.ray, stage, _GPU, budget, self._opened, name=f"whet measure gpu {k}")
-            for k in range(count)
-        ]
-        if count > 1:
-            check_alike(
-                'workers="ray", device="cuda"',
-                [one.describe({}) for one in measurers],
-                "a search measures on GPUs of one kind: join a cluster, or start one, with these "
-                "only",
+    def _say_short_lived(self) -> None:
+        """Once, and for the error with which the pool ends where nobody works."""
+        short, said = self._crew.short_lived(), self._short
+        if short and not said:
+            names = ", ".join(repr(one.name) for one in short[:3])
+            more = f" and {len(short) - 3} others" if len(short) > 3 else ""
+            self._news.say(
+                f"whet: Ray ends the actors of {names}{more} as soon as they are made, as if it "
+                "took this process for dead: they are made again at growing intervals",
+                lost=True,
             )
-        return measurers
+        self._short = bool(short)
+
+    def _say_share(self) -> None:
+        waits, self._waits = self._waits, self._crew.waits
+        if self._waits and not waits:
+            devices = counted(self._crew.devices, "device")
+            others = counted(self._crew.others, "other search", "other searches")
+            self._news.say(f"whet: {devices} for this and {others}: it waits for one")
 
 
-def _sizes(measurers: Sequence[object], builders: Sequence[object]) -> str:
-    return f"{counted(len(measurers), 'device')}, {counted(len(builders), 'builder')}"
+def _sizes(sizes: tuple[int, int]) -> str:
+    return f"{counted(sizes[0], 'device')}, {counted(sizes[1], 'builder')}"
 
 
 def check_one(device: str) -> None:
@@ -292,24 +243,6 @@ def check_one(device: str) -> None:
             "the GPUs of a cluster have no numbers here",
             '"cuda" is every GPU that the cluster offers and nobody holds',
         )
-
-
-def describe_remote_gpu(ray: Any) -> Json:
-    """The description of the cluster's GPUs, as a log keeps it.
-
-    Args:
-        ray: the connected module.
-
-    Raises:
-        MeasureError: no GPU is free, or its machine cannot use it.
-    """
-    from whet.measure.gpu.stage import STARTED
-
-    stage = measuring_stage(Device(CUDA), "", MeasureOptions(), path=list(sys.path))
-    with contextlib.ExitStack() as opened:
-        opened.callback(ray_cluster.wait_for_gpus, ray, ray_cluster.free_gpus(ray))
-        one = RemoteStage(ray, stage, _GPU, STARTED, opened, name="whet describe gpu")
-        return one.describe({})
 
 
 def describe_remote_cpu(ray: Any, device: str, kinds: Sequence[str]) -> Json:
@@ -333,6 +266,8 @@ def describe_remote_cpu(ray: Any, device: str, kinds: Sequence[str]) -> Json:
             found = [one for one in found if one.node.id != found[0].node.id]
             if not found:
                 raise
+    if replayed_s(found[0].kind) is not None:
+        described = {"fingerprint": found[0].kind, "targets": described["targets"]}
     if described["fingerprint"] != found[0].kind:
         raise MeasureError(
             'workers="ray"',
@@ -344,6 +279,3 @@ def describe_remote_cpu(ray: Any, device: str, kinds: Sequence[str]) -> Json:
         if sizes and "num_threads" in target:
             target["num_threads"] = min(sizes)
     return described
-
-
-_GPU = {"num_cpus": 0, "num_gpus": 1}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,11 @@ AHEAD = 2
 """Prepared candidates that may wait for one device."""
 TRIES = 3
 """Attempts at one stage of a candidate when a worker or a machine is lost."""
+LOST_S = 0.2
+"""Seconds after a loss in which others take what was in hand, and more losses are noticed."""
+AGAIN_S = 60.0
+"""Seconds for which the last measurement begins anew, however often it loses its worker: machines
+may die one after the other while others take their places."""
 LOOK_S = 1.0
 """Seconds after which whoever waits looks around, even if nobody woke it."""
 BUILD = ""
@@ -65,6 +70,7 @@ class Seat:
         kind: of its device; for a builder :data:`BUILD`.
         measures: it is a measurer.
         apart: it measures on cores that nobody else uses, parallel kernels, too.
+        disturbs: it works on the builders' cores, and waits with them for who measures alone.
         up: it has started, and may be given work.
         left: it takes nothing more.
         gone: what it has in hand is lost, too.
@@ -74,6 +80,7 @@ class Seat:
     kind: str = BUILD
     measures: bool = False
     apart: bool = False
+    disturbs: bool = False
     up: bool = False
     left: bool = False
     gone: bool = False
@@ -85,6 +92,7 @@ class Traffic:
     Attributes:
         lock: held for all that is here, and for what the pool keeps beside it.
         done: notified when a candidate has ended, and when the pool fails or closes.
+        devices: how many measure, by their kinds.
     """
 
     def __init__(self) -> None:
@@ -92,6 +100,7 @@ class Traffic:
         self.done = threading.Condition(self.lock)
         self.closed = False
         self.seats: list[Seat] = []
+        self.devices: Counter[str] = Counter()
         self.kinds: set[str] = set()
         self.due: deque[Reference] = deque()  # whose builder was lost: before all else
         self._to_build: deque[Job] = deque()
@@ -110,6 +119,23 @@ class Traffic:
     def working(self, measures: bool, kind: str = BUILD) -> list[Seat]:
         """Who builds, or measures for a kind; those that have not started yet, too."""
         return [s for s in self.seats if s.measures == measures and s.kind == kind and not s.left]
+
+    def attempts(
+        self, check: Callable[[list[tuple[bool, str]]], None], measures: bool, kind: str
+    ) -> Iterator[None]:
+        """Attempts at what workers of a group are lost with, until it is likely to be the reason.
+
+        Args:
+            check: of the pool: raises where it cannot go on.
+            measures, kind: as of :meth:`working`.
+        """
+        end, count = time.monotonic() + AGAIN_S, 0
+        while count < TRIES * max(1, len(self.working(measures, kind))) or time.monotonic() < end:
+            if count:
+                time.sleep(LOST_S)
+                check([(measures, kind)])
+            yield
+            count += 1
 
     def kind_of(self, device: str, others: Sequence[str]) -> str:
         """The kind of device that a candidate names; "" names the only one.
@@ -139,6 +165,7 @@ class Traffic:
             self.seats.append(seat)
             if seat.measures:
                 self.kinds.add(seat.kind)
+                self.devices[seat.kind] += 1
             self._note_down(seat)
 
     def mark(self, seat: Seat, up: bool) -> None:
@@ -161,6 +188,7 @@ class Traffic:
                 return False
             seat.left = True
             self.seats.remove(seat)
+            self.devices[seat.kind] -= seat.measures
             self._note_down(seat)
             self.wake()
             return True
@@ -170,6 +198,12 @@ class Traffic:
         with self.lock:
             for condition in (self.done, self._work, self._hands, *self._prepared.values()):
                 condition.notify_all()
+
+    @property
+    def capacity(self) -> int:
+        """One for each builder, and for each device one at work and those that wait for it."""
+        with self.lock:
+            return max(2, len(self.seats) + AHEAD * self.devices.total())
 
     def idle_for(self, measures: bool, kind: str = BUILD) -> tuple[float, bool]:
         """Seconds for which nobody of a group has been up; and whether anybody ever was."""
@@ -261,11 +295,5 @@ class Traffic:
                 if waiting:
                     yield True, kind
 
-    def waiting(self, kind: str) -> int:
-        """Prepared candidates that wait for a device of a kind."""
-        with self.lock:
-            return len(self._to_run[kind])
-
     def _has_room(self, kind: str) -> bool:
-        devices = len(self.working(True, kind))
-        return len(self._to_run[kind]) < AHEAD * max(1, devices)
+        return len(self._to_run[kind]) < AHEAD * max(1, self.devices[kind])

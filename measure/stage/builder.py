@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +24,8 @@ Finish = Callable[[MeasureInput, "IRModule", "Target", "Artifact"], tuple["Artif
 """A device's compile step after the generator: the artifact as a worker takes it, and facts for
 the record; from the candidate, the lowered module, the target and the generator's artifact."""
 
+NO_ROOM = os.strerror(errno.ENOSPC)
+"""The system's words for a full disk, which is the machine's fault and passes."""
 PARALLEL_CALL = b"whet_parallel_for"  # the symbol that a kernel with parallel loops imports
 
 
@@ -31,7 +35,7 @@ class Built:
 
     Attributes:
         status: ``"ok"``, ``"pruned"``, ``"lower_error"``, ``"build_error"``, ``"build_timeout"``,
-            ``"build_crash"`` or ``"out_of_memory"``.
+            ``"build_crash"``, ``"out_of_memory"`` or, where its disk is full, ``"infra_error"``.
         artifact: the compiled kernels, if ok.
         program_hash: hash of the lowered program and the target; empty if it was not lowered.
         error: the whole error text.
@@ -87,6 +91,8 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
         artifact, status, error, facts = None, PRUNED, str(failure), {PRUNED: failure.reason}
     except Exception:
         artifact, error = None, error_text()
+        if NO_ROOM in error:  # a compiler's own words, too
+            status = "infra_error"
     end = time.perf_counter()
     timings = {"lower_s": (lowered or end) - begin}
     if lowered is not None:

@@ -12,6 +12,8 @@ from whet.search_spaces.values.counted import counted
 BUSY, BUSY_AND_SHAKEN = 2.0, 1.0
 """Load a core from which others must be using the machine: twice what a search makes; and where
 the rounds of the last measurement differ as well."""
+QUIET = 1.5
+"""Load a core below which a machine is called quiet: a search itself makes about 1."""
 ROUNDS, SHAKEN = 6, 0.1
 """Rounds differ where at least so many have this relative spread (interquartile over median)."""
 
@@ -35,6 +37,16 @@ def is_busy(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> boo
         return None
     shaken = len(rounds) >= ROUNDS and (spread(rounds) or 0.0) >= SHAKEN
     return load >= (BUSY_AND_SHAKEN if shaken else BUSY) * cpus
+
+
+def quiet_words(environment: Mapping[str, Any]) -> str:
+    """The load of a machine that was not busy; a quiet one is called so.
+
+    Args:
+        environment: with ``load`` and ``cpus``.
+    """
+    load, cpus = environment["load"], environment["cpus"]
+    return "quiet machine" if load < QUIET * cpus else f"load {load:.1f} on {counted(cpus, 'core')}"
 
 
 def busy_words(environment: Mapping[str, Any], rounds: Sequence[float] = ()) -> str:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import os
 import platform
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from whet.compiler.errors import MeasureError
 from whet.compiler.installed import installed_versions
+from whet.measure.stage.lock_file import lock_path, opened
 from whet.measure.values import Json
 
 CPU_FOLDER = Path("/sys/devices/system/cpu")
@@ -83,31 +82,20 @@ def exclusive(device: str, give_up: Callable[[], bool]) -> Iterator[None]:
 
 def lock_paths(device: str) -> tuple[Path, Path]:
     """The lock files of a device: the one that the measuring run holds, and the queue for it."""
-    folder, name = Path(tempfile.gettempdir()), f"whet-{os.getuid()}-{device}"
-    return folder / f"{name}.lock", folder / f"{name}.queue"
+    return lock_path(f"{device}.lock"), lock_path(f"{device}.queue")
 
 
 @contextlib.contextmanager
 def _locked(path: Path, device: str, give_up: Callable[[], bool]) -> Iterator[None]:
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise MeasureError(
-            f"measurement on {device}", str(error), f"{path} keeps runs from disturbing each other"
-        ) from error
-    try:
+    purpose = f"measurement on {device}"
+    with opened(path, purpose) as lock:
         pause = 0.0002
-        while True:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+        while not lock.take():
             if give_up():
-                raise MeasureError(f"measurement on {device}", "closed while waiting for its turn")
+                raise MeasureError(purpose, "closed while waiting for its turn")
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
         yield
-    finally:
-        os.close(lock)  # unlocks
 
 
 def describe(kinds: Iterable[str]) -> Json:

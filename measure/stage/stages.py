@@ -9,7 +9,7 @@ import contextlib
 import math
 import platform
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -75,7 +75,8 @@ class BuildStage(_Stage):
 
     Args:
         options: budgets and limits.
-        function: import path of the function that builds; replaced in tests.
+        function: import path of the function that builds; or by the device that a candidate names,
+            that of each.
         path: the driver's ``sys.path``; None: this process's.
         measurers: how many measure beside it, on the last cores.
         apart: other cores of its machine that measure.
@@ -84,16 +85,19 @@ class BuildStage(_Stage):
     def __init__(
         self,
         options: MeasureOptions,
-        function: str = BUILD,
+        function: str | Mapping[str, str] = BUILD,
         path: Sequence[str] | None = None,
         measurers: int = 1,
         apart: Sequence[int] = (),
     ) -> None:
         limit = options.memory_limit or machine.memory_bytes() // 2
+        functions = (
+            [function] if isinstance(function, str) else list(dict.fromkeys(function.values()))
+        )
         worker = Supervisor(
             memory_limit=limit,
             cpus=machine.builder_cores(measurers, apart),
-            preload=preload(function),
+            preload=[name for one in sorted(functions) for name in preload(one)],
             max_calls=RECYCLE,
             path=path,
             room=limit // 4,
@@ -108,9 +112,10 @@ class BuildStage(_Stage):
             MeasureError: no worker can be had.
         """
         (worker,) = self._workers
+        function = self._function if isinstance(self._function, str) else self._function[inp.device]
 
         def attempt() -> tuple[Outcome, Built]:
-            outcome = worker.call(self._function, inp, timeout=self._options.build_timeout)
+            outcome = worker.call(function, inp, timeout=self._options.build_timeout)
             if outcome.kind == "ok":
                 return outcome, outcome.value
             timings = {"build_s": outcome.seconds}

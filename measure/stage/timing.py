@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -96,7 +95,9 @@ def spread(costs: Sequence[float]) -> float | None:
     """Interquartile range over median; None for a single figure, which says nothing of it."""
     if len(costs) < 2:
         return None
-    low, middle, high = statistics.quantiles(costs, n=4, method="inclusive")
+    from statistics import quantiles  # which takes a while to load
+
+    low, middle, high = quantiles(costs, n=4, method="inclusive")
     return (high - low) / middle if middle else 0.0
 
 

@@ -54,13 +54,14 @@ def serve(spec: dict[str, Any]) -> None:
     """Answer requests until the supervisor closes the connection.
 
     Args:
-        spec: ``fd`` of the socket, ``parent`` process id, ``cpus`` to run on or None,
+        spec: ``fd`` of the socket, ``parent`` process id, its temporary ``folder`` or "", True for
+            ``sheltered`` if Ray may kill that process, ``cpus`` to run on or None,
             ``memory_limit`` bytes or None, ``preload`` modules to import before the first request,
             ``grows`` and ``room`` of its :class:`~whet.measure.worker.process_state.ProcessState`.
     """
     # the process that a program is started from leaves it its own peak (Linux: exec keeps it)
     inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    keeper.fork_worker(spec["parent"], spec["fd"])
+    keeper.fork_worker(spec["parent"], spec["fd"], spec["folder"], spec["sheltered"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit(spec)
     sock = socket.socket(fileno=spec["fd"])

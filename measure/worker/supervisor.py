@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -90,6 +92,7 @@ class Supervisor:
             "preload": list(preload),
             "grows": grows,
             "room": room,
+            "sheltered": "ray" in sys.modules,  # it is one of Ray's actors, or may be
         }
         self._memory_limit = memory_limit
         self._max_calls = max_calls
@@ -214,17 +217,28 @@ class _Worker:
         self._kill_lock = threading.Lock()
         self.log = os.memfd_create("whet-worker-output")
         fcntl.fcntl(self.log, fcntl.F_SETFL, os.O_APPEND)  # so that truncating it restarts it
-        self.sock, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                child.command(sys.executable, spec | {"fd": theirs.fileno()}),
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=self.log,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # its own group: Ctrl-C is the driver's business
-                env=os.environ | dict.fromkeys(SINGLE_THREADED, "1"),
-            )
+        self._folder = _own_folder()
+        spec = spec | {"folder": self._folder}
+        settings = dict.fromkeys(SINGLE_THREADED, "1")
+        if self._folder:
+            settings["TMPDIR"] = self._folder
+        try:
+            self.sock, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(
+                    child.command(sys.executable, spec | {"fd": theirs.fileno()}),
+                    stdin=subprocess.DEVNULL,
+                    stdout=self.log,
+                    stderr=self.log,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,  # its own group: Ctrl-C is the driver's business
+                    env=os.environ | settings,
+                )
+        except BaseException:  # nobody reaps what has not begun
+            os.close(self.log)
+            if self._folder:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            raise
 
     def wait_until_ready(self, timeout: float) -> None:
         if self._ready:
@@ -290,6 +304,8 @@ class _Worker:
                 self._exit = self._process.returncode = os.waitstatus_to_exitcode(status)
                 peak = usage.ru_maxrss * 1024
                 self.peak_bytes = peak if peak > self._inherited else 0
+        if self._folder:  # its keeper has removed it, unless that was killed, too
+            shutil.rmtree(self._folder, ignore_errors=True)
         if close and self.log >= 0:
             self.sock.close()
             os.close(self.log)
@@ -304,6 +320,14 @@ class _Worker:
                 return False
             time.sleep(0.001)
         return True
+
+
+def _own_folder() -> str:
+    """A temporary folder for what a worker and its compilers leave; "" where none can be made."""
+    try:
+        return tempfile.mkdtemp(prefix="whet-worker-")
+    except OSError:  # a full disk is for those to meet who need one
+        return ""
 
 
 def merged_path(path: Sequence[str] | None) -> list[str]:

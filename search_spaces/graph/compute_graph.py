@@ -20,11 +20,15 @@ class ComputeGraph:
     Args:
         outputs: what is computed; checked by ``create_task``.
         args: the tensors that the kernel takes.
+        flop: its arithmetic operations, where they are not to be counted.
     """
 
-    def __init__(self, outputs: Sequence[Tensor], args: Sequence[Tensor]) -> None:
+    def __init__(
+        self, outputs: Sequence[Tensor], args: Sequence[Tensor], flop: int | None = None
+    ) -> None:
         self.outputs = tuple(outputs)
         self.args = tuple(args)
+        self.given_flop = flop
 
     @cached_property
     def _parts(self) -> tuple[tuple[Node, ...], tuple[Group, ...]]:

@@ -11,7 +11,7 @@ from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.identity import identity_of
 from whet.search_spaces.graph.stored_graph import loaded, stored
-from whet.search_spaces.graph.template import VERSION, schedule_graph
+from whet.search_spaces.graph.template import VERSION, rules_version, schedule_graph
 from whet.search_spaces.template import Template, register
 from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values import Workload
@@ -45,6 +45,11 @@ class Family:
         graph = self.graphs[extents]
         get_config().add_flop(graph.flop)
         return schedule_graph(graph)
+
+    @property
+    def version(self) -> int:
+        """The version of the rules for the target in force."""
+        return rules_version()
 
     def known(self, extents: tuple) -> tuple:
         """The extents, if there is a graph of them.

@@ -23,11 +23,11 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.topi.half_precision import stored, widened
 from whet.search_spaces.graph.canonical_args import DTYPE, SHAPE, Kind, canonical_arguments
 from whet.search_spaces.graph.compute_graph import ComputeGraph
-from whet.search_spaces.graph.template import VERSION, schedule_graph
-from whet.search_spaces.graph.validate_outputs import validate
+from whet.search_spaces.graph.template import VERSION, rules_version, schedule_graph
 from whet.search_spaces.template import Template, template
+from whet.search_spaces.template.config_scope import get_config
 
-Make = Callable[..., tuple[list[Tensor], list[Tensor]]]
+Make = Callable[..., tuple[list[Tensor], list[Tensor]] | ComputeGraph]
 
 # A version of the template and one of the rules are one number.
 _VERSIONS = 1000
@@ -39,17 +39,22 @@ class NamedGraph:
     """The function of a named template: from its arguments to a schedule.
 
     Args:
-        make: from the arguments in canonical form to ``(inputs, outputs)``.
+        make: from the arguments in canonical form to ``(inputs, outputs)``, or to the graph.
+        version: of what it computes.
     """
 
-    def __init__(self, make: Make) -> None:
+    def __init__(self, make: Make, version: int = 1) -> None:
         functools.update_wrapper(self, make)
         self._make = make
+        self._version = version
         self.graph = functools.lru_cache(maxsize=_GRAPHS_KEPT)(self._graph)
 
     def __call__(self, *args: Any) -> tuple[Schedule, list[Tensor]]:
         """The schedule of the graph of these arguments under the config in force."""
-        return schedule_graph(self.graph(*args))
+        graph = self.graph(*args)
+        if graph.given_flop is not None:
+            get_config().add_flop(graph.given_flop)
+        return schedule_graph(graph)
 
     def _graph(self, *args: Any) -> ComputeGraph:
         """The compute graph of these arguments.
@@ -59,17 +64,32 @@ class NamedGraph:
             ArgumentError: what it returns cannot be computed, or what it raises itself.
         """
         result = self._make(*args)
+        if isinstance(result, ComputeGraph):
+            return result
         if not isinstance(result, tuple) or len(result) != 2:
             raise SpaceError(
                 f"graph template {self.__qualname__}{args}",
                 f"it returned a {type(result).__name__}",
                 "a graph template returns ([inputs], [outputs])",
             )
+        # with numpy, which finding a config in a log has no need of
+        from whet.search_spaces.graph.validate_outputs import validate
+
         inputs, outputs = (list(part) for part in result)
         return ComputeGraph(*validate(outputs, [*inputs, *outputs]))
 
     def __reduce__(self) -> tuple:
-        return NamedGraph, (self._make,)
+        return NamedGraph, (self._make, self._version)
+
+    @property
+    def version(self) -> int:
+        """The version of what it computes, and of the rules for the target in force."""
+        return self._version + _VERSIONS * rules_version()
+
+
+def graph_version(version: int) -> int:
+    """The version of a template of this version whose graph the rules schedule."""
+    return version + _VERSIONS * VERSION
 
 
 def graph_template(name: str, *kinds: Kind, version: int = 1) -> Callable[[Make], Template]:
@@ -91,8 +111,8 @@ def graph_template(name: str, *kinds: Kind, version: int = 1) -> Callable[[Make]
 
     def decorate(make: Make) -> Template:
         canonical = canonical_arguments(name, list(inspect.signature(make).parameters), kinds)
-        made = template(name, version=version + _VERSIONS * VERSION, canonical=canonical)
-        return made(NamedGraph(make))
+        made = template(name, version=graph_version(version), canonical=canonical)
+        return made(NamedGraph(make, version))
 
     return decorate
 

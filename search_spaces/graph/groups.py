@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from whet.compiler.arith import Affine
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.access import Access, composed
-from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Group, Node
+from whet.search_spaces.graph.stages import (
+    INJECTIVE,
+    INLINE,
+    OPAQUE,
+    REDUCTION,
+    TILED,
+    Group,
+    Node,
+    is_ahead,
+)
 
 
 @dataclass
@@ -174,6 +183,9 @@ def _joined(
     if draft is None or node.is_output or node.role == OPAQUE:
         return None
     role = nodes[draft.anchor].role
+    if is_ahead(node.op):
+        draft.staged.append(node.index)
+        return draft
     if role == TILED:
         if node.role != INJECTIVE or not prepares[node.index]:
             return None

@@ -9,7 +9,15 @@ from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir.expr import ProducerLoad
 from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.cost import EXPENSIVE
-from whet.search_spaces.graph.stages import INJECTIVE, INLINE, OPAQUE, REDUCTION, TILED, Node
+from whet.search_spaces.graph.stages import (
+    INJECTIVE,
+    INLINE,
+    OPAQUE,
+    REDUCTION,
+    TILED,
+    Node,
+    is_ahead,
+)
 
 # An expression of more nodes than this is not put into readers any more: chains of stencils grow
 # by a factor with each stage.
@@ -76,6 +84,8 @@ def _own_role(node: Node) -> str:
 def _can_inline(node: Node, evaluated: int, readers: list[str]) -> bool:
     """True if a stage is better computed in its readers, where it is evaluated so often."""
     if node.is_output or node.op.num_outputs > 1 or not readers or OPAQUE in readers:
+        return False
+    if is_ahead(node.op):
         return False
     if node.cost == 0 and not node.is_guarded:
         return True

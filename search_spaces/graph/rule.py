@@ -14,7 +14,7 @@ class Rule(Protocol):
 
     Rules are tried in the order of the table of their target, for CPUs
     :data:`whet.search_spaces.rules.cpu.table.RULES`; the first one that applies to a group
-    schedules it. A new rule is a file, its row in the table, and a test. Rules hold no state.
+    schedules it. A new rule is a file, its home in the table, and a test. Rules hold no state.
     For each group, once per config:
 
     1. ``rewrite``, producers before consumers, while there is no schedule yet;

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from whet.compiler.target import Target
+from whet.compiler.te.lang.compute import compute
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.tir.expr import Call, IntImm, IterVar, Select, Var
@@ -20,6 +21,7 @@ from whet.search_spaces.graph.cost import cost_of
 
 T = TypeVar("T")
 _LLVM = Target("llvm")
+_AHEAD = "ahead"
 
 INLINE = "inline"  # cheap and injective: computed in its readers
 TILED = "tiled"  # a reduction with reuse: matmul, convolution, depthwise convolution
@@ -253,3 +255,29 @@ def extent_of(axis: IterVar) -> int:
     """The extent of an operation's own axis."""
     assert axis.dom is not None and isinstance(axis.dom.extent, IntImm)
     return axis.dom.extent.value  # int() would pin a traced one
+
+
+def constant_extents(op: Operation) -> bool:
+    """True if all axes of a computation run from 0 to a number that is known."""
+    axes = (*op.axis, *op.reduce_axis)
+    return all(
+        a.dom is not None
+        and isinstance(a.dom.min, IntImm)
+        and a.dom.min.value == 0
+        and isinstance(a.dom.extent, IntImm)
+        and a.dom.extent.value >= 1
+        for a in axes
+    )
+
+
+def computed_ahead(t: Tensor) -> Tensor:
+    """A copy of a tensor that is made ahead of the kernel's calls, in the layout that a rule likes.
+
+    The kernel then takes what ``Module.pack_weights`` makes of ``t`` in the place of it.
+    """
+    return compute(t.shape, lambda *i: t(*i), t.name, attrs={_AHEAD: True})
+
+
+def is_ahead(op: Operation) -> bool:
+    """True for the operation of :func:`computed_ahead`."""
+    return isinstance(op, ComputeOp) and bool(op.attrs.get(_AHEAD))

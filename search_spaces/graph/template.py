@@ -7,18 +7,27 @@ from typing import Any
 
 from whet.compiler.homes import imported
 from whet.compiler.target import Target
+from whet.compiler.te.lang.relations import ROOT
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
 from whet.compiler.te.schedule import Schedule, create_schedule
 from whet.compiler.tir.expr import ProducerLoad
 from whet.compiler.tir.visit.rewrite import Rewriter
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import INLINE, Group
+from whet.search_spaces.graph.stages import INLINE, Group, is_ahead
 from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND
 
-VERSION = 5
-"""Raise it when a change of a rule should retire the records made before it."""
+VERSION = 6
+_OF_KIND = {"cuda": 5}
+"""Raise it when a change of a rule should retire the records made before it; of a kind of target
+whose rules change at other times, its own number."""
+
+
+def rules_version() -> int:
+    """The version of the rules for the target in force."""
+    target = Target.current(allow_none=True)
+    return VERSION if target is None else _OF_KIND.get(str(target.kind), VERSION)
 
 
 def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
@@ -35,13 +44,19 @@ def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
             s[ops[node.op]].compute_inline()
     for group, (_, rule) in zip(groups, chosen):
         rule.schedule(s, group)
+    for node in graph.nodes:
+        stage = s.stage_map.get(ops[node.op])
+        if is_ahead(node.op) and stage is not None and stage.attach_type == ROOT:
+            stage.compute_ahead()
     return s, [_now(t, ops) for t in graph.args]
 
 
 def rule_of(group: Group, target: Target) -> Rule:
     """The first rule that applies to a group; the last of them applies to every group."""
     home = RULES_OF_KIND.get(str(target.kind), RULES)
-    return group.once(home, lambda: next(rule for rule in imported(home) if rule.applies(group)))
+    # imported one by one: a process that only looks a config up waits for each module
+    rules = (imported(one)() for one in imported(home))
+    return group.once(home, lambda: next(rule for rule in rules if rule.applies(group)))
 
 
 def _rewritten(

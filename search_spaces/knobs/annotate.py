@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import np
 from whet.search_spaces.knobs.definition import LARGEST_LIST, Definition, check_policy
 from whet.search_spaces.knobs.entities import LOOPS, WORDS
 from whet.search_spaces.knobs.plain import Choice

@@ -9,8 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from whet.compiler.late_numpy import is_array, is_scalar
 from whet.search_spaces.knobs.source import code_facts, source_text
 
 _CACHED = type(functools.cache(str))
@@ -158,7 +157,7 @@ def _cell(cell: Any, by_source: bool, depth: int) -> Any:
 def _value(value: Any, by_source: bool, depth: int) -> Any:
     if isinstance(value, _PLAIN):
         return (type(value).__name__, value)
-    if isinstance(value, np.ndarray | np.generic):
+    if is_array(value) or is_scalar(value):
         return (str(value.dtype), _value(value.tolist(), by_source, depth))
     if isinstance(value, range):
         return repr(value)

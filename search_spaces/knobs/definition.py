@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError, nearest
+from whet.compiler.late_numpy import np
 from whet.search_spaces.knobs.entities import VirtualAxis
 from whet.search_spaces.knobs.plain import Choice
 

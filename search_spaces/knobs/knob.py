@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import np
 from whet.search_spaces.knobs.definition import Definition
 from whet.search_spaces.knobs.entities import entity_of
 from whet.search_spaces.knobs.plain import Choice, tagged

@@ -8,9 +8,8 @@ from itertools import combinations
 from math import comb
 from typing import Any, ClassVar
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import np
 from whet.search_spaces.knobs.definition import LARGEST_LIST, Definition
 from whet.search_spaces.knobs.plain import Choice
 

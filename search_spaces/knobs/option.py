@@ -8,9 +8,8 @@ from math import copysign, inf, log2
 from operator import is_
 from typing import Any, ClassVar
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import np
 from whet.search_spaces.knobs.definition import Definition
 from whet.search_spaces.knobs.plain import Choice, plain, tagged
 

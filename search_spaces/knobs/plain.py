@@ -7,9 +7,8 @@ import math
 from operator import is_
 from typing import Any
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import is_scalar, is_scalar_type, np
 
 Choice = int | float | bool | str | None | tuple
 _OPEN = ", or None for an end that is open: ('clip', 0, None)"
@@ -42,7 +41,7 @@ def plain(value: Any, request: str, where: str, inside: tuple | list | None = No
         items = tuple([plain(item, request, where, value) for item in value])
         # The tuple itself where nothing changed: a template's own constant is known by identity.
         return value if type(value) is tuple and all(map(is_, items, value)) else items
-    if isinstance(value, np.generic):
+    if is_scalar(value):
         item = value.item()
         if type(item) in (int, str, bool, float):
             return plain(item, request, where)
@@ -61,8 +60,8 @@ def plain(value: Any, request: str, where: str, inside: tuple | list | None = No
 
 
 def _is_dtype(value: Any) -> bool:
-    return isinstance(value, np.dtype) or (
-        isinstance(value, type) and issubclass(value, np.generic)
+    return is_scalar_type(value) or (
+        type(value).__module__.startswith("numpy") and isinstance(value, np.dtype)
     )
 
 

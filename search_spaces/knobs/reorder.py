@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import islice, permutations, product
 from typing import Any, ClassVar
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import np
 from whet.search_spaces.knobs.definition import LARGEST_LIST, Definition, check_policy, number_of
 from whet.search_spaces.knobs.plain import Choice
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from math import isqrt, log2, prod
 from typing import Any, ClassVar
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import is_scalar, np
 from whet.compiler.tir.expr import IntImm
 from whet.search_spaces.knobs.constraint_source import described
 from whet.search_spaces.knobs.definition import LARGEST_LIST, Definition, check_policy
@@ -216,7 +215,7 @@ def _extent_of(axis: Any, request: str) -> int:
             "give that split more num_outputs instead",
         )
     extent = axis
-    if not isinstance(axis, int | np.integer):
+    if not isinstance(axis, int) and not (is_scalar(axis) and isinstance(axis, np.integer)):
         domain = getattr(axis, "dom", None)
         extent = getattr(domain, "extent", None)
     if isinstance(extent, IntImm):

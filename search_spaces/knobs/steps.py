@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from whet.compiler.late_numpy import np
 
 NEAREST = 32
 """Choices of which the distance decides how likely they are; all the others are equally likely."""

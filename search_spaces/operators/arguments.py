@@ -1,7 +1,4 @@
-"""The templates of GEMMs and convolutions: the names of their arguments, and what each must be.
-
-    @operator("N K M dtype epilogue packed")
-    def dense(**given): ...
+"""The arguments of GEMMs and convolutions: their names, and what each must be.
 
 The name of an argument says what it is: ``dense(4, 8, 2, "float")`` and ``dense(4, 8, 2)`` are one
 workload, and what cannot be is refused by the name that the user knows it by.
@@ -9,16 +6,17 @@ workload, and what cannot be is refused by the name that the user knows it by.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, Signature
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.graph.canonical_args import Kind, canonical_arguments
-from whet.search_spaces.template import Template, template
+from whet.search_spaces.template.canonical import Canonical
 
 DTYPES = ("float32", "float64")
 """Element types that GEMMs and convolutions are summed up in."""
@@ -38,35 +36,31 @@ _DEFAULTS: dict[str, Any] = {
 """Of arguments that may be left out."""
 
 
-def operator(
-    arguments: str, *, version: int = 1, rank: int = 0, **kinds: Kind
-) -> Callable[[Callable[..., Any]], Template]:
-    """Decorator that makes a template of a function of keyword arguments, under its name.
+def canonical_operator(
+    function: Callable[..., Any], arguments: str, rank: int, kinds: Mapping[str, Kind]
+) -> tuple[Callable[..., Any], Canonical]:
+    """The function with positional arguments, and what gives these their canonical form.
 
     Args:
+        function: of keyword arguments.
         arguments: their names, in order; the tables of this file say what each is, and its default.
             One that is in no table is an extent.
-        version: as for :func:`~whet.search_spaces.template`.
         rank: spatial dimensions.
         kinds: of arguments that are something else here than the table says.
     """
     names = arguments.split()
     known = {**_kinds(rank), **kinds}
 
-    def decorate(function: Callable[..., Any]) -> Template:
-        @wraps(function)
-        def run(*args: Any) -> Any:
-            return function(**dict(zip(names, args, strict=True)))
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        return function(**dict(zip(names, args, strict=True)))
 
-        kind = Parameter.POSITIONAL_OR_KEYWORD
-        run.__signature__ = Signature(  # type: ignore[attr-defined]
-            [Parameter(n, kind, default=_DEFAULTS.get(n, Parameter.empty)) for n in names]
-        )
-        name = function.__name__
-        canonical = canonical_arguments(name, names, [known.get(n, _whole(0)) for n in names])
-        return template(name, version=version, canonical=canonical)(run)
-
-    return decorate
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    run.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(n, kind, default=_DEFAULTS.get(n, Parameter.empty)) for n in names]
+    )
+    each_kind = [known.get(n, _whole(0)) for n in names]
+    return run, canonical_arguments(function.__name__, names, each_kind)
 
 
 def whole(request: str, name: str, value: Any, least: int) -> int:
@@ -151,6 +145,15 @@ def summed_dtype(request: str, dtype: str) -> str:
         ArgumentError: it is another one.
     """
     return _one_of(DTYPES, request, dtype)
+
+
+def accumulated(dtype: str) -> tuple[str, str]:
+    """The types that a contraction of a stored type is accumulated in, and stored in.
+
+    >>> accumulated("float16"), accumulated("int8")
+    (('float32', 'float16'), ('int32', 'int32'))
+    """
+    return ("int32", "int32") if dtype in BYTES else (summed_in(dtype), dtype)
 
 
 def _one_of(kinds: tuple[str, ...], request: str, value: Any) -> str:

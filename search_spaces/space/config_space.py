@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import np
 from whet.search_spaces.knobs.definition import Definition
 from whet.search_spaces.knobs.entities import VirtualAxis
 from whet.search_spaces.knobs.knob import Knob
@@ -232,14 +231,13 @@ class ConfigSpace(DefineKnobs):
             SpaceError: no config is valid, or a constraint raises.
         """
         if self._default is None:
-            self._default = self.decode(
-                self.repair(
-                    [
-                        knob.position(self._chosen[name]) if name in self._chosen else knob.default
-                        for name, knob in self.knobs.items()
-                    ]
-                )
-            )
+            point = [
+                knob.position(self._chosen[name]) if name in self._chosen else knob.default
+                for name, knob in self.knobs.items()
+            ]
+            # what is valid as it is needs no search, and no numpy
+            admitted = self.valid_points.admits(point)
+            self._default = self.decode(point if admitted else self.repair(point))
         return self._default
 
     # -- configs and points

@@ -7,9 +7,8 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError, nearest
+from whet.compiler.late_numpy import np
 from whet.search_spaces.knobs.constraint_source import described, meaning_of, words
 from whet.search_spaces.knobs.plain import said
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
 
-import numpy as np
+from whet.compiler.late_numpy import np
 
 CELLS = 1_000_000
 """Entries that a joined table may have; a fifth of that where counts exceed 64 bits."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import numpy as np
+from whet.compiler.late_numpy import np
 
 if TYPE_CHECKING:
     from whet.search_spaces.space.config_space import ConfigSpace

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import np
 from whet.search_spaces.space.constraints import Undecided
 from whet.search_spaces.values import Config
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 14
 _DRAWS = 200_000
 
-Seed = np.random.Generator | int
+Seed: TypeAlias = "np.random.Generator | int"
 
 
 # -- the range
@@ -288,7 +287,7 @@ def points_in_order(space: ConfigSpace) -> Iterator[tuple[int, ...]]:
     head = len(dims)
     while head and prod(dims[head - 1 :]) <= _BLOCK:
         head -= 1
-    tail = np.indices(dims[head:]).reshape(len(dims) - head, -1).T
+    tail = np.indices(dims[head:]).reshape(len(dims) - head, prod(dims[head:])).T
     for first in _beginnings(space, [], head):
         block = np.empty((len(tail), len(dims)), dtype=np.int64)
         block[:, :head] = first

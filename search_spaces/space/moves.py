@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import np
 from whet.search_spaces.space.near import nearest_valid
 from whet.search_spaces.space.reconcile import reconcile
 from whet.search_spaces.values import Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-import numpy as np
+from whet.compiler.late_numpy import np
 
 if TYPE_CHECKING:
     from whet.search_spaces.space.valid_points import Component, ValidPoints

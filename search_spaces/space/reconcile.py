@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
+from whet.compiler.late_numpy import np
 
 if TYPE_CHECKING:
     from whet.search_spaces.knobs.knob import Knob

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from math import prod, sqrt
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from whet.compiler.errors import SpaceError
+from whet.compiler.late_numpy import np
 from whet.search_spaces.space.constraints import KnobConstraint, KnobList
 from whet.search_spaces.space.elimination import Elimination, Factor, TooWide
 from whet.search_spaces.space.walk import Backtracking, walk

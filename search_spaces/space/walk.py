@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-import numpy as np
-
+from whet.compiler.late_numpy import np
 from whet.search_spaces.space.constraints import KnobConstraint, KnobList, Undecided
 
 EVALUATIONS = 60_000

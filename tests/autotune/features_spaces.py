@@ -105,9 +105,9 @@ def tasks() -> dict[str, tuple[Any, tuple]]:
     }
 
 
-def product(n: int, k: int, m: int) -> te.Tensor:
+def product(n: int, k: int, m: int, dtype: str = "float32") -> te.Tensor:
     """A matmul."""
-    A, B = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
+    A, B = te.placeholder((n, k), dtype, name="A"), te.placeholder((k, m), dtype, name="B")
     r = te.reduce_axis((0, k), name="k")
     return te.compute((n, m), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
 

@@ -77,7 +77,8 @@ def write_search(
             run = _start(log, task, device, FINALISTS_RUN)
             for number, config, measured in {t[0]: t for t in (found[0], *worked[:3])}.values():
                 costs = tuple(measured.cost * (1 + k / 500) for k in FINAL_ROUNDS)
-                again = replace(measured, costs=costs) if measured.ok else measured
+                when = BEGAN - 90 + 100 * run  # within the run, as settle() has it
+                again = replace(measured, costs=costs if measured.ok else (), timestamp=when)
                 log.add_trial(run, number, config, again, flop=task.flop)
             log.finish_run(run)
     settle(path)

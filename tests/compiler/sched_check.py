@@ -60,7 +60,10 @@ def _attr(stage, axis):
         return None
     t = a.bind_thread
     thread = None if t is None else (t.thread_tag, t.name)
-    return (a.iter_type, thread, a.pragma_keys, a.dim_align_factor, a.dim_align_offset, a.grain)
+    return (
+        a.iter_type, thread, a.pragma_keys, a.dim_align_factor, a.dim_align_offset, a.grain,
+        [t.name for t in a.prefetch_data], a.prefetch_offset,
+    )  # fmt: skip
 
 
 def exactly(s):

@@ -1,8 +1,7 @@
 """The log backends that the contract is tested on."""
 
-import uuid
-
 import pytest
+from log_places import fresh_schema
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -11,15 +10,5 @@ def location(request, tmp_path):
     if request.param == "sqlite":
         yield str(tmp_path / "log of 100%.db")
         return
-    import sqlalchemy as sa
-
-    url = sa.make_url(request.getfixturevalue("postgres")).set(drivername="postgresql+psycopg")
-    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
-    schema = f"whet_test_{uuid.uuid4().hex[:12]}"
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
-    mine = url.update_query_dict({"options": f"-csearch_path={schema}"})
-    yield mine.render_as_string(hide_password=False)
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"DROP SCHEMA {schema} CASCADE")
-    engine.dispose()
+    with fresh_schema(request.getfixturevalue("postgres")) as url:
+        yield url

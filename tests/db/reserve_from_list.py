@@ -20,13 +20,15 @@ def candidate(i: int) -> Config:
 
 def race(location: str, seed: int) -> None:
     """Measure what nobody else has, until all are recorded; four at a time are under way."""
+    print("ready", flush=True)
+    sys.stdin.readline()  # who is up first would take all
     order = list(range(CONFIGS))
     random.Random(seed).shuffle(order)
     with TuningLog(location) as log, log.open_session({"seed": seed}) as session:
         run, number, mark, claimed = start(log), 0, 0, []
         while order:
             i = order.pop(0)
-            answer = session.reserve(run, number, candidate(i), (), CONFIGS)
+            answer = session.reserve(run, number, candidate(i), CONFIGS)
             if isinstance(answer, Mine):
                 claimed.append(TrialEntry(run, number, candidate(i), ok(1.0 + i)))
                 number += 1

@@ -12,6 +12,7 @@ from whet.compiler.errors import LogError
 from whet.compiler.target import Target
 from whet.db import IgnoredRecordsWarning, TuningLog, UntunedWarning, device_key
 from whet.db.kin import kin_of
+from whet.db.values.identity import target_difference
 from whet.measure.device.names import this_device
 from whet.search_spaces import Config, get_config, space_of, template
 
@@ -108,6 +109,14 @@ def test_another_machines_records_are_named_and_taken_only_when_asked(scale, log
     said = r"nothing of that machine\n  machines in it: Big CPU"
     with pytest.raises(LogError, match=said), apply_best(log, device="cpu-small"):
         pass
+
+
+def test_targets_differ_in_what_one_has_and_the_other_has_not():
+    one, other = {"mattr": "+avx,+fma", "num_threads": 1}, {"mattr": "+fma,+sse2", "num_threads": 2}
+    said = "mattr with +avx and without +sse2, num_threads=1 instead of 2"
+    assert target_difference(one, other) == said
+    assert target_difference({"mattr": "+avx,+fma"}, {"mattr": ""}) == "mattr with +avx +fma"
+    assert target_difference({"mattr": ""}, {"mattr": "+avx,+fma"}) == "mattr without +avx +fma"
 
 
 def test_another_target_another_space_and_failures_are_told_apart(scale, log):

@@ -133,6 +133,38 @@ class TestLogContract:
         assert (of_space[SPACE].trials, of_space[SPACE].succeeded) == (7, 5)
         assert of_space[SPACE].best == log.best(MATMUL, AVX2, HERE, SPACE)
 
+    def test_what_a_search_measured_after_anothers_finalists_counts(self, log, tmp_path):
+        def measured(run, number, cost, when):
+            log.add_trial(run, number, config(number), ok(cost, timestamp=when))
+
+        first, second = start(log), start(log)
+        measured(first, 0, 4.0, 100.0)
+        measured(second, 1, 1.0, 101.0)  # lucky: it is one of the finalists
+        log.finish_run(first)
+        finals = log.start_run(MATMUL, AVX2, HERE, SPACE, "finalists")
+        measured(finals, 0, 4.0, 110.0)
+        measured(finals, 1, 3.0, 111.0)
+        log.finish_run(finals)
+        assert log.best(MATMUL, AVX2, HERE).run_id == finals
+        measured(second, 2, 3.5, 120.0)
+        assert log.best(MATMUL, AVX2, HERE).run_id == finals  # it is no faster
+        measured(second, 3, 2.0, 121.0)  # and is killed: nobody measures its finalists
+        best = log.best(MATMUL, AVX2, HERE)
+        assert (best.run_id, best.number) == (second, 3)
+        assert [task.best for task in log.summary()] == [best]
+
+        log.export_json(tmp_path / "log.json")
+        with TuningLog(tmp_path / "copy.db") as copy:
+            copy.import_json(tmp_path / "log.json")
+            assert copy.best(MATMUL, AVX2, HERE).config == config(3)
+        log.finish_run(second, "interrupted")
+        assert log.best(MATMUL, AVX2, HERE).config == config(3)
+        log.withdraw([best.id], "it does not hold")
+        assert log.best(MATMUL, AVX2, HERE).run_id == finals
+        third = start(log)
+        measured(third, 5, 2.5, 130.0)
+        assert log.best(MATMUL, AVX2, HERE).run_id == third
+
     def test_an_imported_run_is_as_old_as_it_is(self, log, tmp_path):
         with TuningLog(tmp_path / "old.db") as old:
             old.add_trial(start(old), 1, config(1), ok(1.0))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import sqlite3
 
 import pytest
 from db_records import AVX2, HERE, MATMUL, config, ok, start
@@ -104,3 +106,38 @@ def test_a_damaged_log_that_was_not_open_was_not_cut_short_while_it_was(path):
         log.runs()
         start(log)
     assert "restore a copy" in str(caught.value)
+
+
+def killed_in_a_commit(path):
+    """A process begins to change a log's file, and is killed: SQLite's journal is left."""
+    if (child := os.fork()) == 0:
+        raw = sqlite3.connect(path, isolation_level=None)
+        raw.execute("PRAGMA cache_size=2")  # so that it writes before it commits
+        raw.execute("BEGIN IMMEDIATE")
+        raw.execute("UPDATE trial SET status = 'half done'")
+        raw.execute("CREATE TABLE half (done TEXT)")
+        raw.executemany("INSERT INTO half VALUES (?)", [("x" * 4096,)] * 64)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert path.with_name(f"{path.name}-journal").stat().st_size > 512
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_writer_that_was_killed_in_its_commit_hides_nothing_from_readers(path, write):
+    killed_in_a_commit(path)
+    with TuningLog(path, write=write) as log:
+        assert log.best(MATMUL, AVX2, HERE).cost == 1.0
+        assert [trial.result.status for trial in log] == ["ok"]
+    assert not path.with_name(f"{path.name}-journal").exists()
+
+
+def test_a_reader_that_is_open_while_a_writer_is_killed_goes_on(path):
+    with TuningLog(path, write=False) as log:
+        assert len(log.trials()) == 1
+        killed_in_a_commit(path)
+        assert [trial.result.status for trial in log] == ["ok"]
+
+
+def test_a_log_that_is_opened_for_reading_cannot_be_written_by_any_statement(path):
+    with TuningLog(path, write=False) as log, pytest.raises(LogError, match="readonly"):
+        log.read("look", lambda c: c.exec_driver_sql("DELETE FROM trial"))

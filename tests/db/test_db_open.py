@@ -201,7 +201,7 @@ def test_an_older_log_is_upgraded_with_its_data_unless_it_is_only_read(path, tmp
         )
     )
     monkeypatch.setattr(schema, "SCHEMA", "0004")
-    monkeypatch.setattr("whet.db.quick.best.SCHEMA", "0004")
+    monkeypatch.setattr("whet.db.quick.connect.SCHEMA", "0004")
     monkeypatch.setattr(schema.upgrade, "__defaults__", ("0004", newer, None))
     with pytest.raises(LogError, match="its tables are of version 0003, and it was opened for"):
         TuningLog(path, write=False)
@@ -265,7 +265,7 @@ def test_the_best_trial_is_found_in_an_index_alone(path):
         (find, _) = plans(lambda: log.best(MATMUL, AVX2, HERE))
         assert "USING COVERING INDEX ix_trial_best" in find[0]
         (find,) = plans(lambda: log.known_program("p", HERE))
-        assert "USING INDEX ix_trial_program" in find[0]
+        assert "USING COVERING INDEX ix_trial_program" in find[0]
         (find,) = plans(lambda: log.trials(MATMUL, AVX2, HERE, SPACE))
         assert "USING INDEX ix_trial_task" in find[0]
         indexes = sa.inspect(log.engine).get_indexes("trial")

@@ -21,6 +21,11 @@ def test_one_repeat_has_a_spread_that_nobody_knows():
     assert str(found) == "not compared in turns, 1 repeat, spread unknown, quiet machine"
 
 
+def test_a_machine_between_quiet_and_busy_says_its_load():
+    found = quality_words(ok(1e-3, environment={"load": 3.88, "cpus": 2}), False)
+    assert found.endswith("spread unknown, load 3.9 on 2 cores")
+
+
 def test_repeats_say_their_spread_and_six_an_interval():
     three = quality_words(ok(1e-3, 1.1e-3, 1.2e-3, environment=QUIET), False)
     assert three == "not compared in turns, 3 repeats, spread 9.1 %, quiet machine"

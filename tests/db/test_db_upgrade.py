@@ -47,12 +47,11 @@ def test_a_log_of_each_released_schema_is_upgraded(old):
         searches = {run.id for run in log.runs() if run.sampler != "finalists"}
         for task in log.summary():
             key = TaskKey(task.workload, task.target, task.device, task.fingerprint)
-            points = list(log.points(key))
+            points, _ = log.news(key)
             counts = log.counts(key)
             assert counts.trials == len({p.config for p in points if p.status != "infra_error"})
             assert counts.succeeded == len({p.config for p in points if p.status == "ok"})
             assert {p.run_id for p in points} <= searches and counts.claims == 0
-            assert len(log.page(key, 0, 1000)) == len(points)
     columns = "id, run_id, number, config, status, cost"
     assert read(path, f"SELECT {columns} FROM trial ORDER BY id") == then
     digests = dict(read(path, "SELECT run_id || ' ' || number, config_digest FROM trial"))
@@ -95,21 +94,36 @@ def test_an_upgrade_that_fails_leaves_no_copy(old, monkeypatch):
     assert path.read_bytes() == before and os.listdir(path.parent) == ["whet.db"]
 
 
-def test_a_config_that_cannot_be_read_has_no_digest_and_long_upgrades_say_so(tmp_path, monkeypatch):
+def test_a_config_that_cannot_be_read_has_no_digest(tmp_path):
     path = shutil.copy(KEPT["0002"], tmp_path / "whet.db")
     raw = sqlite3.connect(path)
     with raw:
         raw.execute("UPDATE trial SET config = '[1, 2' WHERE id = 1")
         raw.execute("UPDATE trial SET config = CAST(x'ff00' AS TEXT) WHERE id = 2")
     raw.close()
-    lines: list[str] = []
-    with TuningLog(path, waiting=lines.append):
+    with TuningLog(path):
         pass
     assert read(path, "SELECT id FROM trial WHERE config_digest IS NULL ORDER BY id") == [
         (1,),
         (2,),
     ]
-    assert lines == []  # a hundred trials are nothing
+
+
+@pytest.mark.parametrize("every, told", [(0.0, True), (3600.0, False)])
+def test_an_upgrade_says_now_and_then_what_it_is_at(tmp_path, monkeypatch, every, told):
+    monkeypatch.setattr("whet.db.store.patience.EVERY", every)
+    path = shutil.copy(KEPT["0002"], tmp_path / "whet.db")
+    lines: list[str] = []
+    with TuningLog(path, waiting=lines.append):
+        pass
+    wanted = [
+        "copying the log before its tables are upgraded: ",
+        "upgrading the log: counting the trials of each task",
+        *(f"upgrading the log: index {n} of 4" for n in range(1, 5)),
+    ]
+    trials = [line for line in lines if line.endswith(" trials") and " of " in line]
+    assert bool(trials) == told
+    assert [any(line.startswith(one) for line in lines) for one in wanted] == [told] * len(wanted)
 
 
 def test_an_older_log_in_postgresql_is_upgraded(location):

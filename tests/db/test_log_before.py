@@ -33,22 +33,23 @@ def test_its_records_are_read(log, found):
 
 def test_the_same_is_built_from_it(log, found):
     built = log_before.built_from(log)
-    assert built.keys() == found["built"].keys()
-    for name, then in found["built"].items():
-        assert built[name] == then, name
+    assert built.keys() == found["built"].keys() - log_before.HISTORY
+    for name, now in built.items():
+        assert found["built"][name] == now, name
 
 
 def test_its_export_is_imported(tmp_path, found):
     with whet.TuningLog(tmp_path / "new.db") as new:
         new.import_json(log_before.LINES)
     assert log_before.read_from(tmp_path / "new.db")["trials"] == found["read"]["trials"]
-    assert log_before.built_from(tmp_path / "new.db") == found["built"]
+    built = log_before.built_from(tmp_path / "new.db")
+    assert built == {n: b for n, b in found["built"].items() if n not in log_before.HISTORY}
 
 
 def test_a_search_goes_on_from_it(log):
     """A task that has its trials is tuned no further; nothing is measured."""
-    task = log_before.tasks()["dense"]
+    task = log_before.tasks()["user"]
     with whet.TuningLog(log) as opened:
         device = next(r.device for r in opened.runs() if r.workload == task.workload)
-    result = whet.tune(task, 5, log, "random", device=device, progress=False)
-    assert len(result.trials) == 5
+    result = whet.tune(task, 9, log, "random", seed=7, device=device, progress=False)
+    assert len(result.trials) == 9

@@ -233,10 +233,8 @@ def test_every_library_is_declared(tree):
     extras = project["optional-dependencies"]
 
     def names(requirements: list[str]) -> set[str]:
-        return {
-            re.split(r"[^\w.-]", r)[0].lower().removesuffix("-cpu").replace("-", "_")
-            for r in requirements
-        }
+        found = (re.split(r"[^\w.-]", r)[0].lower().removesuffix("-cpu") for r in requirements)
+        return {"grpc" if name == "grpcio" else name.replace("-", "_") for name in found}
 
     needed = names(project["dependencies"])
     optional = names([r for extra in extras if extra != "test" for r in extras[extra]])

@@ -7,7 +7,7 @@ from whet.search_spaces import ConfigSpace
 from whet.search_spaces.space.define import DefineKnobs
 
 ROOT = Path(__file__).parents[2] / "search_spaces"
-ORDER = ("knobs", "values", "space", "template", "graph", "rules", "operators")
+ORDER = ("knobs", "values", "space", "template", "graph", "forms", "rules", "operators")
 # rules that make GEMMs of graphs use the GPU's operators
 LATER = ("rules/gpu",)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import pwd
+import select
 import shutil
 import socket
 import subprocess
@@ -13,7 +14,19 @@ from pathlib import Path
 
 USER = "whet"
 DATABASE = "whet"
-STARTED_S = 60
+STARTED_S, GONE_S = 60, 30
+END = """
+cat > /dev/null
+pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null)
+is_up() { [ -n "$pid" ] && [ "/proc/$pid/cwd" -ef "$1/data" ]; }
+is_up "$1" && kill -QUIT "$pid"
+left=400
+while is_up "$1" && [ $left -gt 0 ]; do sleep 0.05; left=$((left - 1)); done
+is_up "$1" && kill -KILL "$pid"
+rm -rf "$1"
+"""
+"""Waits until nobody holds the other end of its input, which is when the test run closes it, or is
+gone however it ended; then ends the server at once and removes its folder."""
 
 
 def programs() -> Path | None:
@@ -51,17 +64,34 @@ class PostgresServer:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
+        # In a session of its own it outlives what ends a run: SIGTERM, and Ctrl-C, which goes to
+        # all of a terminal's processes. Forked off, it is none of the children that a test starts.
+        self._end = subprocess.Popen(
+            ["setsid", "--fork", "sh", "-c", END, "sh", str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd="/",
+            env=self._environment(),
+        )
+        self._end.wait()
 
     @property
     def url(self) -> str:
         """Where a log may be: ``postgresql://whet@127.0.0.1:PORT/whet``."""
         return f"postgresql://{USER}@127.0.0.1:{self.port}/{DATABASE}"
 
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        """Of processes that are none of those that a test starts: these share a folder."""
+        return {k: v for k, v in os.environ.items() if k != "TMPDIR"}
+
     def _run(self, name: str, *words: str) -> None:
         command = [*self.as_user, str(self.programs / name), *words]
         log = self.folder / f"{name}.log"
         with log.open("ab") as out:
-            done = subprocess.run(command, stdout=out, stderr=out, cwd=self.folder)
+            done = subprocess.run(
+                command, stdout=out, stderr=out, cwd=self.folder, env=self._environment()
+            )
         if done.returncode:
             logs = (path.read_text(errors="replace")[-2000:] for path in (log, self.log))
             raise RuntimeError(f"{name}: {' '.join(logs)}")
@@ -108,6 +138,8 @@ class PostgresServer:
         self.start()
 
     def __exit__(self, *error: object) -> None:
-        if (self.data / "postmaster.pid").exists():
-            self.stop("immediate")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        assert self._end.stdin is not None and self._end.stdout is not None
+        with self._end.stdout as said:
+            self._end.stdin.close()
+            # It closes its end when it has ended; a process that a test forked may hold another.
+            select.select([said], [], [], GONE_S)

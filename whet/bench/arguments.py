@@ -27,10 +27,12 @@ class Arrays:
     Attributes:
         values: in the order of the template's tensors.
         computed: for each whether it is an output; those hold what no kernel would write.
+        gathered: the first one is read as far as the second one, of indices, says.
     """
 
     values: tuple[np.ndarray, ...]
     computed: tuple[bool, ...]
+    gathered: bool = False
 
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
@@ -46,6 +48,9 @@ class Arrays:
     def traffic(self) -> tuple[int, int]:
         """Bytes that a call reads, and that it writes."""
         read, written = (sum(x.nbytes for x in xs) for xs in (self.inputs, self.outputs))
+        if self.gathered:  # elements of the output, each from another place
+            table, indices = self.inputs
+            read = min(table.nbytes, written) + indices.nbytes
         return read, written
 
     def spoil(self) -> None:
@@ -54,8 +59,24 @@ class Arrays:
             out[...] = out.dtype.type(-77) if out.dtype.kind in "iub" else float("nan")
 
 
+def packs_ahead(kernel: Module) -> bool:
+    """True for a kernel of a task whose weights are packed before it is called."""
+    return kernel.get_function(kernel.entry_name).signature.ahead is not None
+
+
 def call_of(kernel: Module, values: Sequence[Any]) -> Callable[[], Any]:
     """A call of a kernel with arrays; its weights are packed here and now.
+
+    Args:
+        kernel: of a task.
+        values: in the order of the template's tensors, where the kernel runs.
+    """
+    arguments = packed_arguments(kernel, values)
+    return lambda: kernel(*arguments)
+
+
+def packed_arguments(kernel: Module, values: Sequence[Any]) -> tuple[Any, ...]:
+    """The arguments of a kernel, whose weights are packed here and now.
 
     Args:
         kernel: of a task.
@@ -67,7 +88,7 @@ def call_of(kernel: Module, values: Sequence[Any]) -> Callable[[], Any]:
         made = kernel.pack_weights(*(values[k] for k in ahead.weights))
         packed = dict(zip(ahead.packed, made if isinstance(made, tuple) else (made,)))
         arguments = tuple(packed.get(k, values[place]) for k, place in enumerate(ahead.places))
-    return lambda: kernel(*arguments)
+    return arguments
 
 
 def arrays_of(task: Task, seed: int = 0) -> Arrays:
@@ -82,6 +103,7 @@ def arrays_of(task: Task, seed: int = 0) -> Arrays:
     """
     import numpy as np
 
+    from whet.bench.operators.table import GATHERS
     from whet.compiler.runtime.arrays.aligned import aligned_empty
     from whet.compiler.te import PlaceholderOp
     from whet.measure.stage.arguments import random_values
@@ -98,7 +120,7 @@ def arrays_of(task: Task, seed: int = 0) -> Arrays:
             _repeat(array, random_values(rng, drawn, array.dtype, op.value_range))
         values.append(array)
         computed.append(not isinstance(op, PlaceholderOp))
-    arrays = Arrays(tuple(values), tuple(computed))
+    arrays = Arrays(tuple(values), tuple(computed), task.name in GATHERS)
     arrays.spoil()
     return arrays
 

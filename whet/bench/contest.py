@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from whet.bench.arguments import Arrays, arrays_of, call_of, check_work
+from whet.bench.arguments import Arrays, arrays_of, call_of, check_work, packs_ahead
 from whet.bench.check import Contestant, check_contestants
 from whet.bench.comparison import Comparison
 from whet.bench.operators.operator import Peers
@@ -57,6 +57,8 @@ class Place:
         read: from one here to its contents on the host, after all calls so far.
         timing: from the arrays of a call to the clock, the FMA peak in FLOP/s, and the seconds that
             streaming the arrays' bytes takes.
+        more: further limits, from the arrays of a call, by the attribute of a comparison that takes
+            their figures: ``"instructions"``, ``"lone_peaks"``.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Place:
     put: Callable[[np.ndarray], Any]
     read: Callable[[Any], np.ndarray]
     timing: Callable[[Arrays], AbstractContextManager[tuple[Clock, Limit, Limit]]]
+    more: Mapping[str, Callable[[Arrays], Limit]] = field(default_factory=dict)
 
 
 def compare(
@@ -77,17 +80,19 @@ def compare(
     rounds: int = 25,
     compiled: bool = True,
     say: Callable[[str], None] = lambda text: None,
+    seconds: float = float("inf"),
 ) -> Comparison:
     """Time kernels of a task, its peers and the limits of a place in turns.
 
     Args:
         place: where all of it runs: ``cores(2)`` of ``whet.bench.cpu.place``, ``gpu(device)``
             of ``whet.bench.gpu.place``.
-        task: made from a named template, for that place.
+        task: for that place.
         kernels: name -> a kernel of the task; the last one is the one that counts.
         rounds: how often each is timed.
         compiled: whether PyTorch's compiler is a peer, too.
         say: is told what is being done.
+        seconds: no further round begins after so long.
 
     Raises:
         MeasureError: a kernel's numbers are wrong, or a peer's; there is no work to time.
@@ -106,7 +111,11 @@ def compare(
         )
         say("in turns")
         with place.timing(arrays) as (clock, peak, stream):
-            samples = interleaved({**calls, PEAK: peak.run, STREAM: stream.run}, rounds, clock)
+            limits = {PEAK: peak, STREAM: stream}
+            limits |= {name: make(arrays) for name, make in place.more.items()}
+            runs = {name: limit.run for name, limit in limits.items()}
+            samples = interleaved({**calls, **runs}, rounds, clock, seconds)
+    figures = {name: limit.figures(samples[name]) for name, limit in limits.items()}
     return Comparison.of(
         task,
         arrays,
@@ -114,12 +123,14 @@ def compare(
         threads=place.threads,
         samples={name: samples[name] for name in calls},
         packed=frozenset(peers.packed),
-        peaks=peak.figures(samples[PEAK]),
-        streams=stream.figures(samples[STREAM]),
+        packs=any(packs_ahead(kernel) for kernel in kernels.values()),
+        peaks=figures[PEAK],
+        streams=figures[STREAM],
         errors=errors,
         left_out=(*peers.left_out, *(LATE.format(n) for n, s in samples.items() if s.late)),
         place=place.name,
         environment=facts,
+        **{name: figures[name] for name in place.more},
     )
 
 

@@ -18,6 +18,8 @@ from typing import Any, Protocol
 
 WARM_UPS = 2
 """Calls of a contestant before its first round."""
+FEW = 15
+"""Rounds that there are however long they take."""
 
 
 @dataclass(frozen=True)
@@ -69,30 +71,41 @@ class HostClock:
 
     Args:
         seconds: the least time of one sample; quick work is repeated within it.
-        pause: seconds before a sample, for threads of the one before it that still spin; the
-            work is then done once more before it is timed, so that its own threads are awake.
+        pause: seconds before a sample, for threads of the one before it that still spin.
+        warm: the work is done once more before each sample, so that the caches hold what is its
+            own, and its threads are awake.
+        clock: reads the time; on one core :func:`time.process_time` leaves out the turns of
+            other processes.
     """
 
-    def __init__(self, seconds: float = 0.02, pause: float = 0.0) -> None:
-        self._seconds, self._pause = seconds, pause
+    def __init__(
+        self,
+        seconds: float = 0.02,
+        pause: float = 0.0,
+        warm: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._seconds, self._pause, self._warm, self._clock = seconds, pause, warm, clock
 
     def calls(self, run: Repeated) -> int:
         """Calls of a sample, by the time of the second call."""
         run(1)
-        return max(1, int(self._seconds / max(_timed(run, 1), 1e-9)))
+        return max(1, int(self._seconds / max(timed(run, 1, self._clock), 1e-9)))
 
     def sample(self, run: Repeated, calls: int) -> tuple[float, bool]:
         """Seconds per call; the host is never late for itself."""
         if self._pause:
             time.sleep(self._pause)
+        if self._warm:
             run(1)
-        return _timed(run, calls), False
+        return timed(run, calls, self._clock), False
 
 
-def _timed(run: Repeated, calls: int) -> float:
-    start = time.perf_counter()
+def timed(run: Repeated, calls: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a call, the mean of so many."""
+    start = clock()
     run(calls)
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
 def _repeated(run: Callable[[], Any], calls: int) -> None:
@@ -101,7 +114,10 @@ def _repeated(run: Callable[[], Any], calls: int) -> None:
 
 
 def interleaved(
-    contestants: Mapping[str, Callable[[], Any]], rounds: int = 25, clock: Clock | None = None
+    contestants: Mapping[str, Callable[[], Any]],
+    rounds: int = 25,
+    clock: Clock | None = None,
+    seconds: float = float("inf"),
 ) -> dict[str, Sample]:
     """Time all contestants in turn, round after round, so that noise meets all of them alike.
 
@@ -109,17 +125,22 @@ def interleaved(
         contestants: name -> a function that does the work once.
         rounds: how often each is timed.
         clock: where the work is done; None: the host's.
+        seconds: no further round begins after so long, but for the first :data:`FEW`.
     """
     clock = clock or HostClock()
     runs = {name: partial(_repeated, run) for name, run in contestants.items()}
     calls = {name: clock.calls(run) for name, run in runs.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    times: dict[str, list[float]] = {name: [] for name in runs}
     late = dict.fromkeys(runs, 0)
-    for name in in_turns(runs, rounds):
+    begin = time.monotonic()
+    for k, name in enumerate(in_turns(runs, rounds)):
+        done = k // len(runs)
+        if k % len(runs) == 0 and done >= FEW and time.monotonic() - begin > seconds:
+            break
         took, came_late = clock.sample(runs[name], calls[name])
-        seconds[name].append(took)
+        times[name].append(took)
         late[name] += came_late
-    return {name: Sample(tuple(seconds[name]), 2 * late[name] > rounds) for name in runs}
+    return {n: Sample(tuple(times[n]), 2 * late[n] > len(times[n])) for n in runs}
 
 
 _library_threads: list[int] = []

@@ -31,7 +31,7 @@ def command(log: str, errors: bool) -> None:
             for t in opened.summary()
         ]
     if not found:
-        click.echo(f"{log} holds no trials yet: whet tune --log {log} ...")
+        click.echo(f"{opened.location} holds no trials yet: whet tune --log {opened.location} ...")
         return
     spaces = _spaces([task for task, _ in found])
     head, *lines = aligned([COLUMNS, *(_row(task, recorded, spaces) for task, recorded in found)])

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whet.commands.words import load_module, place_and_name
+from whet.commands.words import load_module, place_and_name, users_code
+from whet.search_spaces.values.counted import duration
 
 if TYPE_CHECKING:
     from whet.autotune import Task
     from whet.compiler.runtime.package.index import Index, Library, Variant
 
 SILENCE_S = 2.0
+FALLBACKS = ("none", "device", "shape")
+"""Fallbacks of ``whet.db.choose``, which is not loaded to show a help text."""
 
 
 @click.command("package")
@@ -31,6 +34,12 @@ SILENCE_S = 2.0
     "occur several times; default: own and the older ones.",
 )
 @click.option("--device", help="Whose records count, by fingerprint; default: this machine's.")
+@click.option(
+    "--fallback",
+    type=click.Choice(FALLBACKS),
+    help="How far to go for a task without a record of that device; default: device, or none with "
+    "--device.",
+)
 @click.option("--untuned", is_flag=True, help="A task without a record takes its default config.")
 @click.option(
     "--cc", "compilers", multiple=True, metavar="ARCH=COMMAND", help="Which C compiler links."
@@ -42,6 +51,7 @@ def command(
     output: str | None,
     levels: tuple[str, ...],
     device: str | None,
+    fallback: str | None,
     untuned: bool,
     compilers: tuple[str, ...],
     show: str | None,
@@ -64,6 +74,7 @@ def command(
     if not tasks or output is None:
         raise click.UsageError("give FILE_OR_MODULE:TASKS and -o FILE, or --show FILE")
     from whet.autotune.packaging import package
+    from whet.compiler.runtime.library.export import include_dir
 
     started = said = time.monotonic()
 
@@ -75,11 +86,13 @@ def command(
 
     index = package(
         _tasks(tasks), output, log,
-        levels=levels, device=device, untuned=untuned, cc=_compilers(compilers), say=say,
+        levels=levels, device=device, fallback=fallback, untuned=untuned,
+        cc=_compilers(compilers), say=say,
     )  # fmt: skip
     levels_of = ", ".join(dict.fromkeys(one.level for one in index.libraries))
     kernels = "1 kernel" if len(index.kernels) == 1 else f"{len(index.kernels)} kernels"
     click.echo(f"{output}: {kernels} for {levels_of}, {Path(output).stat().st_size:,} bytes")
+    click.echo(f"from C: #include <whet/package.h>, gcc -I {include_dir()} ... -ldl")
     for kernel in index.kernels:
         for variant in kernel.variants:
             if variant.tuned_by["how"] not in ("exact", "device"):
@@ -94,7 +107,8 @@ def _tasks(places: tuple[str, ...]) -> dict[str, Task] | list[Task]:
         place, name = place_and_name(where, "is not FILE_OR_MODULE:TASKS, e.g. kernels.py:tasks")
         found: Any = getattr(load_module(place), name, None)
         if callable(found):
-            found = found()
+            with users_code(where):
+                found = found()
         if found is None:
             raise click.UsageError(f"{place} has no {name!r}")
         if isinstance(found, Mapping):
@@ -160,6 +174,15 @@ def _reason(variant: Variant) -> str:
         "exact": "tuned",
         "device": "tuned",
         "target": "tuned for another CPU",
+        "shape": "tuned for another shape",
         "default": "default config",
     }
-    return f"{words.get(how, how)}, {why}"
+    return f"{words.get(how, how)}{_record(variant.tuned_by)}, {why}"
+
+
+def _record(by: Mapping[str, Any]) -> str:
+    """A trial in words; "" of a default config. A file may be anybody's: nothing is relied on."""
+    trial, cost = by.get("trial"), by.get("cost")
+    if not isinstance(trial, list) or len(trial) != 2 or not isinstance(cost, int | float):
+        return ""
+    return f" (trial {trial[1]}: {duration(cost)} on {by.get('device')})"

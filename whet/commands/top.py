@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 BETWEEN = "2s"
 """Between two looks, where nothing else is said."""
+LEAST_S = 0.05
+"""Seconds between two looks at least."""
 WORD = 44
 """Characters of a workload or a label that are shown."""
 
@@ -28,7 +30,9 @@ WIDTH = 160
 @click.command("top")
 @click.argument("places", nargs=-1, metavar="[LOG] [ray://HOST:PORT]")
 @click.option("--once", is_flag=True, help="Say it once and end, as a script wants it.")
-@click.option("--every", type=Seconds(), default=BETWEEN, show_default=True, help="Between looks.")
+@click.option(
+    "--every", type=Seconds(LEAST_S), default=BETWEEN, show_default=True, help="Between looks."
+)
 def command(places: tuple[str, ...], once: bool, every: float) -> None:
     """Show the searches of LOG (default: whet.db), the devices of a cluster, or both.
 
@@ -86,13 +90,31 @@ def _look(readers: list[tuple[str, Any]]) -> Group:
     return Group(*parts)
 
 
-def _table(*columns: str) -> Any:
+class _Rows:
+    """A table's rows, whose words come from a log or a cluster: they are text, and no markup."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def add_row(self, *words: str) -> None:
+        """Add a line."""
+        from rich.text import Text
+
+        self.table.add_row(*(Text(_plain(word)) for word in words))
+
+
+def _plain(text: str) -> str:
+    """A text without characters that steer a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _table(*columns: str) -> _Rows:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left")
-    return table
+    return _Rows(table)
 
 
 def of_cluster(place: str, cluster: Cluster) -> list[Any]:
@@ -123,7 +145,14 @@ def of_cluster(place: str, cluster: Cluster) -> list[Any]:
             host = builders = state = ""
         if not lines:
             table.add_row(host, "-", "-", "-", builders, state)
-    return [Text(head, style="bold"), table, Text("")]
+    parts = [Text(_plain(head), style="bold"), table.table, Text("")]
+    if cluster.searches:
+        searches = _table("search of process", ">measurers", ">builders", "of kind")
+        for one in cluster.searches:
+            words = (str(one.pid), str(one.measurers), str(one.builders))
+            searches.add_row(*words, _short(", ".join(one.search.kinds)))
+        parts += [searches.table, Text("")]
+    return parts
 
 
 def _state_of(node: Any, cluster: Cluster) -> str:
@@ -165,18 +194,22 @@ def of_log(place: str, log: LiveLog) -> list[Any]:
             f"{task.rate:.2g}",
             "-" if task.best is None else duration(task.best),
         )
-    parts: list[Any] = [Text(head, style="bold"), searches, Text("")] if log.sessions else []
-    parts = parts or [Text(head, style="bold")]
-    parts += [tasks, Text("")] if log.tasks else []
+    parts: list[Any] = [Text(_plain(head), style="bold")]
+    parts += [searches.table, Text("")] if log.sessions else []
+    parts += [tasks.table, Text("")] if log.tasks else []
     if log.failures:
         kinds = ", ".join(f"{count} {status}" for status, count in log.failures.items())
-        parts.append(Text(f"of the newest {counted(log.newest, 'trial')} failed: {kinds}"))
+        parts.append(Text(_plain(f"of the newest {counted(log.newest, 'trial')} failed: {kinds}")))
     return parts
 
 
 def _label(label: Any) -> str:
-    """A session's label in a line: its values, in their order."""
-    values = label.values() if isinstance(label, dict) else [label]
+    """A session's label in a line: the names of its tasks first; keys are for programs."""
+    if not isinstance(label, dict):
+        return _short(str(label))
+    names = label.get("names")
+    others = (value for name, value in label.items() if name not in ("tasks", "names"))
+    values = [*(names if isinstance(names, list) else [names]), *others]
     return _short(", ".join(str(value) for value in values if value not in (None, "")))
 
 

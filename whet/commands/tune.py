@@ -39,6 +39,7 @@ LEVELS = ("full", "quick")
 @click.option(
     "--device",
     help='What measures: "cuda:1", "cuda:0,cuda:1", "cuda:*" for all GPUs, "cuda-emulator"; '
+    'several kinds, each with its winner: "cpu,cuda"; '
     "default: by the target.",
 )
 @click.option("--quiet", is_flag=True, help="No progress line.")

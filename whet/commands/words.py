@@ -8,10 +8,14 @@ import re
 import sys
 import traceback
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from whet.compiler.errors import ArgumentError, WhetError
 
 if TYPE_CHECKING:
     from whet.autotune import Task
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
 
 
 TIME = r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+)\s*([a-z]*)"
+
+
+LONGEST_S = 1e9
+"""Seconds of the longest time that a command takes: some thirty years."""
 
 
 class ManyArgs(click.Command):
@@ -55,10 +63,17 @@ def value(word: str) -> Any:
 
 
 class Seconds(click.ParamType):
-    """A time with its unit, in seconds: ``90``, ``10min``, ``0.5ms``."""
+    """A time with its unit, in seconds: ``90``, ``10min``, ``0.5ms``.
+
+    Args:
+        least: seconds that are taken.
+    """
 
     name = "time"
     units = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+
+    def __init__(self, least: float = 0.0) -> None:
+        self.least = least
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -67,7 +82,10 @@ class Seconds(click.ParamType):
         if found is None or found[2] not in self.units:
             units = ", ".join(unit for unit in self.units if unit)
             self.fail(f"{value!r} is not a time; write 90, or a unit with it: {units}", param, ctx)
-        return float(found[1]) * self.units[found[2]]
+        seconds = float(found[1]) * self.units[found[2]]
+        if not self.least <= seconds <= LONGEST_S:
+            self.fail(f"{value!r} is not within {self.least:g} s and {LONGEST_S:g} s", param, ctx)
+        return seconds
 
 
 def load_module(where: str) -> types.ModuleType:
@@ -99,11 +117,41 @@ def load_module(where: str) -> types.ModuleType:
     from whet.autotune.loading import SearchWhileLoading, loading
 
     try:
-        with loading(where):
-            exec(compile(path.read_text(), str(path.resolve()), "exec"), module.__dict__)
+        with loading(where), users_code(where):
+            exec(compile(path.read_bytes(), str(path.resolve()), "exec"), module.__dict__)
     except SearchWhileLoading as search:
         _say_where_it_ended(search, path.resolve())
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
+
+
+@contextmanager
+def users_code(where: str) -> Iterator[None]:
+    """Say in three parts what an exception of a user's own code was; Whet's errors do already.
+
+    Args:
+        where: the file or the module, for the error.
+
+    Raises:
+        ArgumentError: the code inside raised.
+    """
+    try:
+        yield
+    except (WhetError, click.ClickException):
+        raise
+    except Exception as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+        place = ""
+        if frames and not isinstance(error, SyntaxError):  # whose text has it
+            place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+        said = (str(error).strip() or "no text").splitlines()[0]
+        raise ArgumentError(
+            f"load {where}",
+            f"it raises {type(error).__name__}: {said}{place}",
+            "mend it; python shows all of it where the file runs alone",
+        ) from error
 
 
 def _say_where_it_ended(search: SearchWhileLoading, path: Path) -> None:

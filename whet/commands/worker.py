@@ -9,6 +9,7 @@ import click
 from whet.commands.words import Seconds
 
 _PORTS = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
+PORT = click.IntRange(1, 65535)
 FEWEST_PORTS = 20
 """Of a range: Ray's own six, the builders', the measurers' and some for those that end."""
 
@@ -40,9 +41,27 @@ class _Ports(click.ParamType):
     help="This machine's address for the others. Default: 127.0.0.1 for a new cluster, else the "
     "one from which the head is reached.",
 )
-@click.option("--port", default=6379, show_default=True, help="Of a new cluster's head.")
 @click.option(
-    "--client-port", default=10001, show_default=True, help="Of a new cluster, for ray://."
+    "--port",
+    type=PORT,
+    default=6379,
+    show_default=True,
+    help="Of a new cluster's head.",
+)
+@click.option(
+    "--client-port",
+    type=PORT,
+    default=10001,
+    show_default=True,
+    help="Of a new cluster, for ray://.",
+)
+@click.option(
+    "--dashboard",
+    metavar="[PORT]",
+    type=PORT,
+    is_flag=False,
+    flag_value=8265,
+    help="Of a new cluster: Ray's dashboard, for this machine's browsers. Port: 8265.",
 )
 @click.option("--ports", type=_Ports(), help="All other ports, e.g. 20000-20999. Default: any.")
 @click.option("--cores", metavar="LIST", help="The cores to give, e.g. 0-15. Default: all.")
@@ -75,6 +94,7 @@ def command(
     listen: str | None,
     port: int,
     client_port: int,
+    dashboard: int | None,
     ports: tuple[int, int] | None,
     cores: str | None,
     measure: tuple[str, ...],
@@ -97,6 +117,7 @@ def command(
         listen=listen,
         port=port,
         client_port=client_port,
+        dashboard=dashboard,
         ports=ports,
         cores=cores,
         measure=measure,

@@ -58,7 +58,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "tensorize": "it is planned, with tensor intrinsics; for products of int8 that are summed "
         "up four at a time in an unrolled loop, CUDA's dp4a is used without being asked for",
         "rolling_buffer": "it is planned; compute_at computes again what two steps share",
-        "prefetch": "it is planned; double_buffer fetches shared memory a step ahead",
         "transform_layout": "it is planned; write the stage with its axes in the other order",
         "set_axis_separators": "it comes with transform_layout",
     },
@@ -77,7 +76,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "Schedule": "there is no schedule of TensorIR; te.create_schedule makes one of te",
         "ScheduleError": "there is no schedule of TensorIR; errors of te's are whet.ScheduleError",
         "TensorIntrin": "tensorize is planned",
-        "Prefetch": "prefetch is planned",
+        "Prefetch": "InjectPrefetch writes calls of tir.prefetch, one a cache line, at once",
         "IndexMap": "it comes with transform_layout",
         "Layout": "it comes with transform_layout",
         "BijectiveLayout": "it comes with transform_layout",
@@ -90,7 +89,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "BufferRealize": "te makes Allocate at once",
     },
     "tir.transform": {
-        "InjectPrefetch": "there is no prefetch yet",
         "TextureFlatten": "there is no texture memory",
         "StorageFlatten": "FlattenBuffer does it",
         "BF16Legalize": "the generator computes bfloat16 in float32",

@@ -89,6 +89,10 @@ class TracedSizes:
         """True: guards have no part in features."""
         return True
 
+    def shifted_inwards(self, begin: Form, steps: Size, whole: Size) -> Form | None:
+        """The begin as it is: where a tail begins has no part in features, either."""
+        return begin
+
     def extremes(
         self, index: PrimExpr, values: dict[Var, Form], inner: Sequence[IterVar]
     ) -> tuple[Form | None, Form | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class Trials:
         self._told = _Column(np.int32)  # rows, in the order of telling
         self._costs = _Column(np.float64)  # in the order of telling
         self._told_at = _Column(np.int32)  # by row: its place in that order
+        self._elsewhere = _Column(np.int32)  # rising numbers
+        self._proposed_elsewhere = 0
         self.proposed = 0
         self.observed = 0
 
@@ -57,30 +59,21 @@ class Trials:
             self._rows_at.put(self.proposed, self.rows)
             self._observed_at.put(self.proposed, self.observed)
 
-    def ask(self, point: Sequence[int] | np.ndarray | None) -> int:
+    def ask(self, point: Sequence[int] | np.ndarray | None, own: bool = True) -> int:
         """Add the point of the next trial, and return its number.
 
         Args:
             point: its positions; None where its parameters are not drawn yet.
+            own: False where another search proposed it, and it has this number here.
         """
         number = self.proposed
         self.proposed += 1
+        if not own:
+            self._elsewhere.put(self._proposed_elsewhere, number)
+            self._proposed_elsewhere += 1
         self._row_of.put(number, self._points.append(point))
         self._told_at.put(self.rows - 1, NEVER)
         return number
-
-    def give_up(self, number: int) -> None:
-        """Take the number of the latest trial back: another search measures its point.
-
-        Args:
-            number: ``proposed - 1``; its cost is not known.
-
-        Raises:
-            ValueError: it is another number, or its cost is known.
-        """
-        if number != self.proposed - 1 or self._told_at[self._row_of[number]] != NEVER:
-            raise ValueError(f"trial {number} is not the latest one, or it is over")
-        self.proposed -= 1
 
     def observe(
         self, number: int, cost: float, point: Sequence[int] | np.ndarray | None = None
@@ -139,10 +132,11 @@ class Trials:
         for column, values in (
             (self._row_of, past.row_of), (self._rows_at, past.rows_at), (self._told, past.told),
             (self._observed_at, past.observed_at), (self._costs, past.costs),
-            (self._told_at, told_at),
+            (self._told_at, told_at), (self._elsewhere, past.elsewhere),
         ):  # fmt: skip
             column.fill(values)
         self.proposed, self.observed = len(past.row_of), len(past.told)
+        self._proposed_elsewhere = len(past.elsewhere)
 
     def history(self, number: int | None = None, observed: int | None = None) -> History:
         """The history when a trial was proposed and some costs were known.
@@ -185,6 +179,7 @@ class Past:
         observed_at: int ``(n,)``: by number the costs that were known then.
         told: int ``(m,)``: the rows whose cost is known, in the order of telling.
         costs: float64 ``(m,)``: theirs, in that order; infinity for failures.
+        elsewhere: int ``(k,)``: the numbers that other searches proposed, rising.
     """
 
     points: np.ndarray
@@ -193,6 +188,7 @@ class Past:
     observed_at: np.ndarray
     told: np.ndarray
     costs: np.ndarray
+    elsewhere: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
 
 class _Column:
@@ -296,6 +292,12 @@ class History:
             enough = np.arange(len(costs))
         works = enough[np.isfinite(costs[enough])]
         return works[np.argsort(costs[works], kind="stable")[:count]]
+
+    @property
+    def elsewhere(self) -> np.ndarray:
+        """The numbers of the trials that other searches proposed, rising."""
+        numbers = self._trials._elsewhere.values[: self._trials._proposed_elsewhere]
+        return numbers[: int(np.searchsorted(numbers, self.number))]
 
     @property
     def told_rows(self) -> np.ndarray:

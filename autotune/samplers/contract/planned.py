@@ -12,6 +12,9 @@ import numpy as np
 from whet.autotune.samplers.contract.base import SpaceSampler, point_of
 from whet.autotune.samplers.contract.history import History, Point
 
+STALE = 4
+"""A batch ends after so many times its size of trials, whoever proposed them: a search of its own
+proposes all of them, one of many on a log a part."""
 BATCHES = ((64, 4), (256, 8), (1 << 62, 16))
 """Up to which trial how many proposals are planned at a time. A fit's time grows with the trials,
 what one batch more teaches falls with them."""
@@ -42,6 +45,7 @@ class PlannedSampler(SpaceSampler):
     """
 
     batches: tuple[tuple[int, int], ...] = BATCHES
+    _begun: tuple[int, History | None] = 0, None  # the batch that was found last, and when
 
     @cached_property
     def _plans(self) -> dict[Callable[[History, int], History], tuple[History, Plan]]:
@@ -55,10 +59,10 @@ class PlannedSampler(SpaceSampler):
     def propose(self, history: History) -> Point:
         if (seed := self.seed_point(history)) is not None:
             return seed
-        start, _ = batch_of(history.number, self.batches)
         points = self._planned(history, History.before, history.number).points
         # Its own place in the plan first: the others belong to the trials around it.
-        untried = history.untried(np.roll(points, start - history.number, axis=0))
+        first = self._first_of(history, history.number)
+        untried = history.untried(np.roll(points, -own_between(history, first, history.number), 0))
         return point_of(untried[0]) if len(untried) else self.fresh(history)
 
     def expected_gain(self, history: History) -> float | None:
@@ -76,13 +80,23 @@ class PlannedSampler(SpaceSampler):
             view: makes the history that the plan is for, as of the batch's first trial.
             number: of the trial.
         """
-        start, size = batch_of(number, self.batches)
+        start = self._first_of(history, number)
+        size = batch_of(start, self.batches)[1]
         last, plan = self._plans.get(view, (None, None))
         if plan is None or last is None or last.number != start or not history.follows(last):
             last = view(history, start)
             plan = self.plan(last, size)
             self._plans[view] = last, plan
         return plan
+
+    def _first_of(self, history: History, number: int) -> int:
+        """As :func:`first_of`, from the batch on that was found last: batches do not change."""
+        start, before = self._begun
+        if number < start or not history.follows(before):
+            start = 0
+        start = first_of(history, number, self.batches, start)
+        self._begun = start, history
+        return start
 
 
 def batch_of(number: int, batches: tuple[tuple[int, int], ...] = BATCHES) -> tuple[int, int]:
@@ -93,3 +107,41 @@ def batch_of(number: int, batches: tuple[tuple[int, int], ...] = BATCHES) -> tup
             return number - (number - begin) % size, size
         begin = end
     raise ValueError(number)
+
+
+def first_of(
+    history: History,
+    number: int,
+    batches: tuple[tuple[int, int], ...] = BATCHES,
+    known: int = 0,
+) -> int:
+    """The first trial of the batch that trial ``number`` belongs to.
+
+    A batch ends once so many trials were proposed here as were planned: those of other searches on
+    the log, which have numbers here, too, do not use the plan up.
+
+    Args:
+        history: of the search.
+        number: the trial's.
+        batches: as of :class:`Planned`.
+        known: the first trial of an earlier batch, or of this one; 0: none is known.
+    """
+    elsewhere = history.elsewhere
+    if not len(elsewhere) or number <= elsewhere[0]:
+        return batch_of(number, batches)[0]
+    start = max(known, batch_of(int(elsewhere[0]), batches)[0])
+    owns = elsewhere - np.arange(len(elsewhere))  # trials proposed here before each of them
+    while True:
+        size = batch_of(start, batches)[1]
+        own = start - int(np.searchsorted(elsewhere, start)) + size
+        after = own + int(np.searchsorted(owns, own, side="right"))
+        after = min(after, start + STALE * size)
+        if after > number:
+            return start
+        start = after
+
+
+def own_between(history: History, first: int, number: int) -> int:
+    """How many trials from ``first`` on, before ``number``, were proposed here."""
+    begin, end = np.searchsorted(history.elsewhere, (first, number))
+    return number - first - int(end - begin)

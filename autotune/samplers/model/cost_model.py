@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,12 @@ class CostModel:
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Scores, shape (n,), for features of shape (n, d)."""
         return self.booster.inplace_predict(features) + self.center
+
+
+def load_libraries() -> None:
+    """Load what models are fitted with; where it cannot be loaded, the first fit says why."""
+    with suppress(ImportError):
+        import xgboost  # noqa: F401
 
 
 def labels(costs: Sequence[float] | np.ndarray) -> np.ndarray:

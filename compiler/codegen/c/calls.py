@@ -19,6 +19,7 @@ from whet.compiler.codegen.outside import (
     callee,
     element_of,
     memory_of,
+    prefetch_hints,
     result_code,
     type_code,
 )
@@ -44,6 +45,14 @@ typedef union { int64_t number; double real; const void *pointer; } whet_value;
 int32_t whet_call_packed(const char *name, const whet_value *args, const int32_t *codes, int32_t n,
                          whet_value *result, int32_t *result_code);
 """
+_PREFETCH = """/* A hint; the address may be outside of the array. */
+#ifdef __GNUC__
+#define WHET_PREFETCH(address, write, locality) \\
+    __builtin_prefetch((const void *)(address), write, locality)
+#else
+#define WHET_PREFETCH(address, write, locality) ((void)0)
+#endif
+"""
 
 
 def call_out(k: CKernel, n: Call, used: bool = True) -> Text | None:
@@ -53,9 +62,25 @@ def call_out(k: CKernel, n: Call, used: bool = True) -> Text | None:
     if n.op in ADDRESSES:
         first = element_of(n)
         return f"(void *)&{k.expressions.indices.element(first.buffer, first.indices)}", UNARY
+    if n.op == "prefetch":
+        return _prefetch(k, n)
     if n.op == "call_packed":
         return _packed(k, n, used)
     return _extern(k, n) if n.op in EXTERNS else None
+
+
+def _prefetch(k: CKernel, n: Call) -> Text:
+    """A prefetch; its address, which may be outside of the array, is no pointer's arithmetic."""
+    write, locality, _ = prefetch_hints(n)
+    k.declared[_PREFETCH] = None
+    if isinstance(n.args[0], Call) and n.args[0].op in ADDRESSES:
+        first = element_of(n.args[0])
+        item = f"sizeof(*{k.pointer(first.buffer)})"
+        offset = f"(uintptr_t){k.index(first.indices[0], UNARY)} * {item}"
+        address = f"(uintptr_t){k.pointer(first.buffer)} + {offset}"
+    else:
+        address = _handle(k, n.args[0])
+    return f"WHET_PREFETCH({address}, {write}, {locality})", ATOM
 
 
 def _packed(k: CKernel, n: Call, used: bool) -> Text:

@@ -18,6 +18,7 @@ from whet.compiler.codegen.outside import (
     element_of,
     handed_buffer,
     memory_of,
+    prefetch_hints,
     result_code,
     type_code,
 )
@@ -92,10 +93,20 @@ def address_of(x: Expressions, n: Call) -> str:
     return x.pointer(first.buffer, x.linear(first.indices[0]))
 
 
+def prefetch(x: Expressions, n: Call) -> str:
+    """A prefetch; its address makes no claim to be inside of the buffer."""
+    write, locality, data = prefetch_hints(n)
+    x.out.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    given = f"ptr {_handle(x, n.args[0])}, i32 {write}, i32 {locality}, i32 {data}"
+    x.out.line(f"call void @llvm.prefetch.p0({given})")
+    return "0"
+
+
 CALLS: dict[str, Callable[[Expressions, Call], str]] = {
     "call_packed": call_packed,
     **dict.fromkeys(EXTERNS, call_extern),
     **dict.fromkeys(ADDRESSES, address_of),
+    "prefetch": prefetch,
     **entry.CALLS,
 }
 """Operations that reach outside the generated code."""

@@ -15,9 +15,10 @@ from whet.compiler.arith import Affine
 from whet.compiler.codegen.constants import constant
 from whet.compiler.codegen.llvm.arithmetic import compare, divided, float_operation, floor_divided
 from whet.compiler.codegen.llvm.calls import CALLS
-from whet.compiler.codegen.llvm.indices import INDEX_TYPES, Indices, form_of, is_number
+from whet.compiler.codegen.llvm.indices import INDEX_TYPES, Indices
 from whet.compiler.codegen.llvm.math.calls import KNOWN, math_call
 from whet.compiler.codegen.llvm.scope import Scope
+from whet.compiler.codegen.llvm.strided import Places, deinterleaved, in_registers, spread
 from whet.compiler.codegen.llvm.text import types as ty
 from whet.compiler.codegen.llvm.text.conversions import converted
 from whet.compiler.codegen.llvm.text.value import Value
@@ -126,15 +127,10 @@ class Expressions:
 
     def bind(self, var: Var, value: PrimExpr) -> None:
         """Let a variable stand for a value, which is computed here."""
-        if value.dtype not in INDEX_TYPES:
-            self.scope.scalars[var] = self.value(value)
-        elif self.is_index(value):
+        if value.dtype in INDEX_TYPES and self.is_index(value):
             self.scope.env[var] = self.linear(value)
-        else:
-            v = self.value(value)
-            self.scope.env[var] = form_of(
-                v if is_number(v) else self.indices.widened(v, value.dtype)
-            )
+        else:  # data, which is compared as it is: a difference of two may overflow
+            self.scope.scalars[var] = self.value(value)
 
     # leaves and vectors
 
@@ -306,6 +302,8 @@ class Expressions:
             raw = self._read(n.buffer, n.dtype, self.pointer(n.buffer, self.linear(index)))
         elif isinstance(index, Ramp) and index.stride == 1:
             raw = self._read_vector(n, self.pointer(n.buffer, self.linear(index.base)))
+        elif isinstance(index, Ramp) and self._in_registers(n, index):
+            raw = self._strided(n, index)
         else:
             raw = self._gather(n, index)
         if not dt.is_bool(n.dtype):
@@ -316,15 +314,33 @@ class Expressions:
         text = f"load {ty.memory_type(dtype)}, ptr {p}, align {dt.itemsize(dtype)}"
         return self.out.load(text, self.scope.pointers[id(buffer)])
 
-    def _read_vector(self, n: BufferLoad, p: str) -> str:
+    def _read_vector(self, n: BufferLoad, p: str, places: Places | None = None) -> str:
+        """Elements side by side; with ``places``, those where lanes stand are under their mask."""
         if n.mask is None:
             return self._read(n.buffer, n.dtype, p)
         mask = self.value(n.mask)
+        if places is not None:
+            mask = spread(self.out, mask, dt.lanes(n.dtype), places)
         kind, bit = ty.memory_type(n.dtype), ty.type_of(n.mask.dtype)
         name = f"@llvm.masked.load.{ty.suffix(ty.in_memory(n.dtype))}.p0"
         self.out.module.declare(f"declare {kind} {name}(ptr, i32, {bit}, {kind})")
         given = f"ptr {p}, i32 {dt.itemsize(n.dtype)}, {bit} {mask}, {kind} zeroinitializer"
         return self.out.load(f"call {kind} {name}({given})", self.scope.pointers[id(n.buffer)])
+
+    def _in_registers(self, n: BufferLoad, index: Ramp) -> bool:
+        """True where lanes a stride apart are read as whole vectors."""
+        # without instructions for it, a masked load is a branch for each element
+        masked = self.scope.module.target.vector_bytes >= 32 and dt.itemsize(n.dtype) in (4, 8)
+        return in_registers(index.lanes, index.stride) and (n.mask is None or masked)
+
+    def _strided(self, n: BufferLoad, index: Ramp) -> str:
+        base = self.linear(index.base)
+
+        def load(begin: int, places: Places) -> str:
+            return self._read_vector(n, self.pointer(n.buffer, base.shifted(begin)), places)
+
+        kind = ty.memory_type(n.dtype)
+        return deinterleaved(self.out, kind, index.lanes, index.stride, load)
 
     def _gather(self, n: BufferLoad, index: PrimExpr) -> str:
         name, lanes = dt.split(n.dtype)

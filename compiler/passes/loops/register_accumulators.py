@@ -9,25 +9,36 @@
                                                   C[i] = acc[i]
 
 It applies to a loop, serial or unrolled, around unrolled loops around one store, whose place does
-not depend on the outer loop and differs from step to step of the others. The array ``acc`` is
+not depend on the outer loop and differs from step to step of the others; prefetches may stand at
+the begin of each loop. The array ``acc`` is
 local, and the generator's constant offsets let LLVM keep it in registers.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise, product
+from itertools import pairwise, product, takewhile
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.passes.contract.option import PassConfig
+from whet.compiler.passes.contract.uses import is_prefetch
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import BufferLoad, IntImm, PrimExpr, Ramp, Var, is_int
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.stmt import SERIAL, UNROLLED, Allocate, BufferStore, For, Stmt, seq
+from whet.compiler.tir.stmt import (
+    SERIAL,
+    UNROLLED,
+    Allocate,
+    BufferStore,
+    For,
+    Stmt,
+    seq,
+    stmt_list,
+)
 from whet.compiler.tir.visit.rewrite import Rewriter, changed, keep, nodes_of, substitute, variables
 
 # More accumulators than this many bytes are no registers on any processor.
@@ -47,12 +58,14 @@ def register_accumulators(func: PrimFunc, target: Target, config: PassConfig) ->
 
 def _promote(loop: For) -> Stmt | None:
     unrolled: list[For] = []
-    body = loop.body
+    ahead, body = _after_prefetches(loop.body)
+    aheads = [ahead]
     while isinstance(body, For) and body.kind == UNROLLED:
         if not isinstance(body.extent, IntImm) or not is_int(body.min, 0):
             return None
         unrolled.append(body)
-        body = body.body
+        ahead, body = _after_prefetches(body.body)
+        aheads.append(ahead)
     if not isinstance(body, BufferStore) or body.mask is not None:
         return None
     store, buffer = body, body.buffer
@@ -72,7 +85,14 @@ def _promote(loop: For) -> Stmt | None:
         return None
     if not _distinct(base, tile, extents, lanes):
         return None
-    return _with_accumulators(loop, unrolled, tile, store, total, lanes)
+    return _with_accumulators(loop, unrolled, aheads, tile, store, total, lanes)
+
+
+def _after_prefetches(body: Stmt) -> tuple[list[Stmt], Stmt]:
+    """The prefetches that a body begins with, and what follows."""
+    parts = stmt_list(body)
+    count = sum(1 for _ in takewhile(is_prefetch, parts[:-1]))
+    return parts[:count], seq(*parts[count:]) if count else body
 
 
 def _only_reads(store: BufferStore) -> bool:
@@ -101,6 +121,7 @@ def _distinct(base: PrimExpr, unrolled: list[For], extents: list[int], lanes: in
 def _with_accumulators(
     loop: For,
     unrolled: list[For],
+    aheads: list[list[Stmt]],
     tile: list[For],
     store: BufferStore,
     total: int,
@@ -114,11 +135,11 @@ def _with_accumulators(
     place = place * lanes
     at = Ramp(place, 1, lanes, index.dtype) if lanes > 1 else place
 
-    def nest(body: Stmt, loops: list[For], fresh: bool = False) -> Stmt:
-        own = {n.var: Var(n.var.name, n.var.dtype) for n in loops} if fresh else {}
+    def nest(body: Stmt) -> Stmt:
+        own = {n.var: Var(n.var.name, n.var.dtype) for n in tile}
         body = substitute(body, own)
-        for n in reversed(loops):
-            body = changed(n, var=own.get(n.var, n.var), body=body)
+        for n in reversed(tile):
+            body = changed(n, var=own[n.var], body=body)
         return body
 
     def load(n: BufferLoad) -> BufferLoad:
@@ -128,8 +149,11 @@ def _with_accumulators(
 
     rewrite = Rewriter({BufferLoad: load})
     kind = store.value.dtype
-    begin = nest(BufferStore(acc, BufferLoad(buffer, (index,), kind), (at,)), tile, fresh=True)
-    step = nest(BufferStore(acc, rewrite(store.value), (at,)), unrolled)
-    end = nest(BufferStore(buffer, BufferLoad(acc, (at,), kind), (index,)), tile, fresh=True)
+    begin = nest(BufferStore(acc, BufferLoad(buffer, (index,), kind), (at,)))
+    step: Stmt = BufferStore(acc, rewrite(store.value), (at,))
+    for n, ahead in zip(reversed(unrolled), reversed(aheads[1:])):
+        step = changed(n, body=seq(*ahead, step))
+    step = seq(*aheads[0], step)
+    end = nest(BufferStore(buffer, BufferLoad(acc, (at,), kind), (index,)))
     inner = changed(loop, body=step)
     return Allocate(acc, seq(begin, inner, end))

@@ -87,7 +87,7 @@ def _is_square(n: BufferLoad, var: Var, count: int) -> bool:
     if not isinstance(index, Ramp) or index.lanes != count or n.mask is not None:
         return False
     size = dt.itemsize(n.buffer.dtype)
-    if size not in (4, 8) or dt.is_bool(n.dtype) or count * size < _GROUP:
+    if size not in (1, 2, 4, 8) or dt.is_bool(n.dtype) or count * size < _GROUP:
         return False
     form: Affine = Analyzer().affine(index.base)
     if abs(index.stride) <= 1 or form.coefficient(var) != 1:

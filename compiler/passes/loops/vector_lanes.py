@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.passes.contract.uses import is_prefetch
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import (
@@ -49,6 +50,9 @@ from whet.compiler.tir.stmt import (
 )
 from whet.compiler.tir.visit.rewrite import LEAVES, conjuncts, nodes_of
 
+#: Lanes at most so far apart are read as whole vectors by the generators.
+MOST_APART = 4
+
 
 class NotVectorizable(Exception):
     """The loop must stay a loop."""
@@ -82,6 +86,8 @@ class Lanes:
         """The statement for all lanes at once."""
         rule = _STATEMENTS.get(type(n))
         if rule is None:
+            if is_prefetch(n) and not self._depends(n.value):  # type: ignore[attr-defined]
+                return n  # once for all lanes
             raise NotVectorizable
         return rule(self, n)
 
@@ -219,8 +225,7 @@ class Lanes:
         return Ramp(self.base, 1, self.lanes, self._of_type(n))
 
     def _load(self, n: BufferLoad) -> PrimExpr:
-        blended = self._blended(n)
-        if blended is not None:
+        if (blended := self._blended(n)) is not None:
             return blended
         index = self.index(n.indices[0], n.buffer)
         if isinstance(index, Broadcast):
@@ -228,6 +233,9 @@ class Lanes:
             self._check_shared(shared)
             return shared
         self._check_shared(index)
+        return self._lanes_at(n, index)
+
+    def _lanes_at(self, n: BufferLoad, index: PrimExpr) -> BufferLoad:
         mask = self._merged(n.mask)
         # a masked read of a local array would keep it out of registers
         if mask is not None and self._in_range(n.buffer, index):
@@ -268,31 +276,37 @@ class Lanes:
         return self._if_then_else(n) if n.op == "if_then_else" else self._each(n)
 
     def _blended(self, n: BufferLoad) -> PrimExpr | None:
-        """A load at ``rest + min(a, c)``, ``a`` growing by 1 from lane to lane; None for others.
+        """A load at ``rest + k * min(a, c)``, ``a`` growing by 1 from lane to lane; else None.
 
-        Lanes where ``a <= c`` are read side by side, all others hold the element of the last lane.
+        Lanes where ``a <= c`` are read ``k`` apart, all others hold the element of the last lane.
         With a maximum, likewise, the first lane's. Nothing is gathered lane by lane.
         """
-        if not self.masked_loads or self.mask is not None or n.mask is not None:
-            return None
         form, dtype = self.analyzer.affine(n.indices[0]), n.indices[0].dtype
         moving = [(key, x, k) for key, (x, k) in form.terms.items() if self._depends(x)]
-        if len(moving) != 1 or moving[0][2] != 1 or dt.itemsize(n.dtype) not in (4, 8):
+        if len(moving) != 1 or not 1 <= moving[0][2] <= MOST_APART or n.mask is not None:
             return None
-        key, clamp, _ = moving[0]
+        key, clamp, step = moving[0]
         if not isinstance(clamp, (Min, Max)):
             return None
         a, c = (clamp.a, clamp.b) if self._depends(clamp.a) else (clamp.b, clamp.a)
-        start = self._first_lane(a)
-        if start is None or self._depends(c):
+        if (start := self._first_lane(a)) is None or self._depends(c):
             return None
         least, rest, lanes = isinstance(clamp, Min), form.without(key), self.lanes
         end = start.shifted(lanes - 1) if least else start
-        index = Ramp(rest.plus(start, 1).to_expr(dtype), 1, lanes, dt.vector(dtype, lanes))
-        edge = rest.to_expr(dtype) + type(clamp)(end.to_expr(dtype), c, dtype)
+        index = Ramp(rest.plus(start, step).to_expr(dtype), step, lanes, dt.vector(dtype, lanes))
+        self._check_shared(index)
+        over = (end - self.analyzer.affine(c)).scaled(1 if least else -1)
+        if self.analyzer.at_most_zero(over):  # no lane is clamped here
+            return self._lanes_at(n, index)
+        if not self.masked_loads or dt.itemsize(n.dtype) not in (4, 8):
+            return None
+        edge = type(clamp)(end.to_expr(dtype), c, dtype)
+        place = rest.plus(self.analyzer.affine(edge), step).to_expr(dtype)
+        if self.mask is not None and not self._in_range(n.buffer, Ramp(place, 1, 1, dtype)):
+            return None  # it is read where the lane that it stands for may be off
         test = self._wide(self.value(ops.compare(LE if least else GE, a, c)))
-        whole = BufferLoad(n.buffer, (index,), dt.vector(n.dtype, lanes), test)
-        one = BufferLoad(n.buffer, (edge,), n.dtype)
+        one = BufferLoad(n.buffer, (place,), n.dtype)
+        whole = BufferLoad(n.buffer, (index,), self._of_type(n), self._merged(None, test))
         return Select(test, whole, self._wide(one), whole.dtype)
 
     def _first_lane(self, n: PrimExpr) -> Affine | None:
@@ -307,7 +321,6 @@ class Lanes:
         """Reads of what all lanes share happen even where a mask is off: they must be in range."""
         if self.mask is None or self.some_lane:
             return
-
         for x in nodes_of(n, BufferLoad):
             if not self._in_range(x.buffer, Ramp(x.indices[0], 1, 1, x.indices[0].dtype)):
                 raise NotVectorizable
@@ -328,8 +341,7 @@ class Lanes:
         return Select(self._wide(c), t, f, t.dtype)
 
     def _if_then_else(self, n: Call) -> PrimExpr:
-        condition, t, f = n.args
-        kind = self._of_type(n)
+        (condition, t, f), kind = n.args, self._of_type(n)
         if not self._depends(condition):
             with self.analyzer.assuming(condition):
                 yes = self._all_lanes(t)

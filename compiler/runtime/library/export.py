@@ -158,12 +158,14 @@ def check_place(request: str, path: Path) -> None:
     """Refuse a name that no file can have.
 
     Raises:
-        ArtifactError: its folder is missing, or it is a folder itself.
+        ArtifactError: its folder is missing, or it is a folder itself, a device or a pipe.
     """
     if not path.parent.is_dir():
         raise ArtifactError(request, f"there is no folder {path.parent}", "make it first")
     if path.is_dir():
         raise ArtifactError(request, "it is a folder", "give the name of a file in it")
+    if path.exists() and not path.is_file():  # a file would take its place
+        raise ArtifactError(request, "it is a device or a pipe", "give the name of a file")
 
 
 def _made_folder(request: str, workspace_dir: str) -> Path:
@@ -284,7 +286,7 @@ def _described(module: Module) -> dict[str, Any]:
         "signatures": [s.to_json() for s in artifact.signatures],
         "target": artifact.target,
         "linked": linked,
-        "tuned_by": artifact.tuned_by and artifact.tuned_by.to_json(),
+        "tuned_by": {name: by.to_json() for name, by in artifact.tuned_by.items()},
         "source": "" if linked else artifact.source,
         # of code for a GPU: how its functions launch its kernels, what these take, and the code
         "plans": [plan.to_json() for plan in artifact.plans],

@@ -55,8 +55,8 @@ class Variant:
     Attributes:
         library: its number.
         config: the choices of the knobs, for people.
-        tuned_by: which config that is and why, for people: ``how`` is ``"exact"``, ``"device"``,
-            ``"target"`` or ``"default"``, ``why`` a sentence.
+        tuned_by: which config that is and why, for people: what
+            :class:`~whet.compiler.abi.tuned_by.TunedBy` has, of which nothing is relied on.
         signature: what it takes, for people; the library itself tells what is checked.
     """
 

@@ -85,7 +85,9 @@ class Package(Mapping[str, Function]):
         return self.index.libraries[self._variant(name).library].level
 
     def tuned_by(self, name: str) -> Mapping[str, Any]:
-        """The reason for a kernel's config: ``how`` and ``why`` it was chosen, ``cost`` in seconds.
+        """The reason for a kernel's config, as :class:`~whet.compiler.abi.tuned_by.TunedBy` has it.
+
+        ``how`` and ``why`` it was chosen, ``cost`` in seconds.
 
         Raises:
             ArgumentError, ArtifactError: as for the kernel itself.

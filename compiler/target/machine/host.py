@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import os
-import platform
 from pathlib import Path
 
 from whet.compiler import settings
@@ -18,6 +17,7 @@ from whet.compiler.target.machine.features import (
     level,
     x86_vector_bytes,
 )
+from whet.compiler.target.machine.llvm_facts import llvm_facts
 
 # Those that ``WHET_CPU`` names, the narrowest first; no 64-bit processor in use has less.
 _LEVELS = X86_LEVELS[-2::-1]
@@ -30,18 +30,23 @@ _CPUINFO_NAMES = {
 }
 
 
+def _machine() -> str:
+    if hasattr(os, "uname"):
+        return os.uname().machine
+    import platform  # which takes a while to load
+
+    return platform.machine()
+
+
 def architecture() -> str:
     """``"x86_64"``, ``"aarch64"``, …: the machine as the first part of an LLVM triple."""
-    name = platform.machine().lower()
+    name = _machine().lower()
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
-@functools.cache
 def triple() -> str:
     """LLVM's default target triple on this machine."""
-    from whet.compiler.jit.llvm import llvm
-
-    return llvm().get_default_triple()
+    return llvm_facts().triple
 
 
 def features() -> frozenset[str]:
@@ -88,15 +93,13 @@ def levels() -> tuple[str, ...]:
 
 @functools.cache
 def _reported() -> frozenset[str]:
-    from whet.compiler.jit.llvm import llvm
-
-    have = {name for name, on in llvm().get_host_cpu_features().items() if on}
+    have = llvm_facts().features
     if architecture() != "x86_64":
-        return frozenset(have)
+        return have
     listed = set(cpuinfo("flags").split())
     if listed:
-        have = {f for f in have if _CPUINFO_NAMES.get(f, "") in listed or f not in _CPUINFO_NAMES}
-    return frozenset(have)
+        have = have - {f for f, name in _CPUINFO_NAMES.items() if name not in listed}
+    return have
 
 
 def mcpu() -> str:
@@ -146,7 +149,12 @@ def num_threads() -> int:
 @functools.cache
 def cpu_model() -> str:
     """The CPU's name as it calls itself."""
-    return cpuinfo("model name") or platform.processor() or platform.machine()
+    name = cpuinfo("model name")
+    if name:
+        return name
+    import platform
+
+    return platform.processor() or platform.machine()
 
 
 @functools.cache
@@ -166,12 +174,10 @@ def caches() -> dict[str, int]:
 
 def describe() -> dict:
     """The facts of this CPU as JSON-able data."""
-    from whet.compiler.jit.llvm import llvm
-
     return {
         "cpu": cpu_model(),
         "arch": architecture(),
-        "llvm_name": llvm().get_host_cpu_name(),
+        "llvm_name": llvm_facts().cpu,
         "features": sorted(features()),
         "vector_bytes": vector_bytes(),
         "caches": caches(),

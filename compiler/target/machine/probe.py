@@ -8,7 +8,6 @@ what is known to be safe needs no child.
 from __future__ import annotations
 
 import functools
-import subprocess
 import sys
 
 from whet.compiler.errors import TargetError
@@ -73,6 +72,8 @@ def _known(triple: str, mcpu: str, mattr: str, mabi: str) -> bool:
 
 @functools.cache
 def _refusal(triple: str, mcpu: str, mattr: str, mabi: str) -> str:
+    import subprocess  # which takes a while to load
+
     command = [sys.executable, "-c", _CHILD, triple, mcpu, mattr, mabi]
     try:
         done = subprocess.run(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.relations import Extents, Relation, Values
 from whet.compiler.te.lang.tensor import ComputeOp
-from whet.compiler.tir.expr import FloorDiv, FloorMod, IterVar, Mul
+from whet.compiler.tir.expr import FloorDiv, FloorMod, IterVar, Min, Mul
+from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ class AffineSizes:
         return self.form(Mul(x, y, x.dtype))
 
     scaled = product
+
+    def shifted_inwards(self, begin: Affine, steps: Affine, whole: Affine) -> Affine | None:
+        """The begin of so many steps, not behind the last one that fits; None without numbers."""
+        if not steps.is_const or not whole.is_const:
+            return None
+        value = begin.to_expr()
+        return self.form(Min(value, ops.const(whole.const - steps.const, value.dtype), value.dtype))
 
     def ceildiv(self, a: Affine, b: Affine) -> Affine:
         """``a / b`` rounded up."""

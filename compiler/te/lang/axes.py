@@ -83,17 +83,19 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None
         ArgumentError: for a tag that is not known.
     """
     if isinstance(dom, str):
-        if tag and is_tag(tag):
+        if is_tag(tag):
             raise ArgumentError(
                 f"thread_axis({dom!r}, {tag!r})", "two tags were given", f"thread_axis({tag!r})"
             )
-        dom, tag, name = None, dom, name or tag
+        dom, tag, name = None, dom, tag if isinstance(name, str) and not name else name
     if not is_tag(tag):
+        is_empty = isinstance(tag, str) and not tag
         raise ArgumentError(
             f"thread_axis(tag={tag!r})",
-            "there is no such tag" if tag else "tag must be given",
+            "tag must be given" if tag is None or is_empty else "there is no such tag",
             "tags: " + ", ".join(TAGS),
         )
+    name = _name("thread_axis", name)
     domain = None if dom is None else _range(dom, f"thread_axis({tag})")
     kind = "int32" if domain is None else index_type(domain.extent)
     return IterVar(domain, Var(name or tag, kind), THREAD_INDEX, tag)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.tir import stmt as s
 from whet.compiler.tir.expr import DATA_PAR, PARALLELIZED, UNROLLED, VECTORIZED, IterVar, PrimExpr
 from whet.compiler.tir.ops import ops
+
+if TYPE_CHECKING:
+    from whet.compiler.te.lang.tensor import Tensor
 
 # where a stage is computed, with TVM's numbers: on its own, in its readers, at a loop of another;
 # and one that TVM has not: before the kernel is called
@@ -25,13 +29,23 @@ Values = dict[IterVar, Any]
 
 @dataclass(slots=True, eq=False, frozen=True)
 class Split:
-    """``parent = outer * extent(inner) + inner``; exactly one of factor and nparts is given."""
+    """``parent = outer * extent(inner) + inner``; exactly one of factor and nparts is given.
+
+    With ``shifts`` the last steps begin earlier instead of running beyond the end.
+    """
 
     parent: IterVar
     outer: IterVar
     inner: IterVar
     factor: PrimExpr | None
     nparts: PrimExpr | None
+    shifts: bool = False
+
+    def __setstate__(self, state: list[Any]) -> None:
+        """Take the fields; one that was pickled before the last was added has one less."""
+        values = dict(zip(self.__slots__, state))
+        for name in self.__slots__:
+            object.__setattr__(self, name, values.get(name, False))
 
     @property
     def members(self) -> tuple[IterVar, ...]:
@@ -48,9 +62,14 @@ class Split:
 
     def values_up(self, extents: Extents, values: Values, sizes: Any) -> bool:
         """The value of the old loop; True if the new ones may run beyond its extent."""
-        inner = extents[self.inner]
-        values[self.parent] = sizes.scaled(values[self.outer], inner) + values[self.inner]
-        return not sizes.covered(extents[self.outer], inner, extents[self.parent])
+        inner, whole = extents[self.inner], extents[self.parent]
+        begin = sizes.scaled(values[self.outer], inner)
+        covered = sizes.covered(extents[self.outer], inner, whole)
+        if self.shifts and not covered:
+            shifted = sizes.shifted_inwards(begin, inner, whole)
+            begin, covered = (begin, False) if shifted is None else (shifted, True)
+        values[self.parent] = begin + values[self.inner]
+        return not covered
 
     def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
         """The values of the new loops, from that of the old one."""
@@ -140,6 +159,11 @@ class Singleton:
 Relation = Split | Fuse | Rebase | Singleton
 
 
+def with_guards(relations: Sequence[Relation]) -> list[Relation]:
+    """The relations where no element may be computed twice: tails are guarded, not shifted."""
+    return [replace(r, shifts=False) if isinstance(r, Split) else r for r in relations]
+
+
 class PragmaKey(str):
     """The name of a pragma: a str that has TVM's ``value``."""
 
@@ -162,6 +186,7 @@ class IterVarAttr:
         pragma_keys, pragma_values: the pragmas, in order.
         grain: how many steps of a parallel loop one hand-out takes; 0: an even share each.
         dim_align_factor, dim_align_offset: of ``storage_align``; a factor of 0 is none.
+        prefetch_data, prefetch_offset: the tensors of ``prefetch``, and how many iterations ahead.
     """
 
     iter_type: int = DATA_PAR
@@ -171,6 +196,14 @@ class IterVarAttr:
     dim_align_factor: int = 0
     dim_align_offset: int = 0
     grain: int = 0
+    prefetch_data: tuple[Tensor, ...] = ()
+    prefetch_offset: tuple[int, ...] = ()
+
+    def __setstate__(self, state: list[Any]) -> None:
+        """Take the fields; those of ``prefetch`` are the last that were added."""
+        values = dict(zip(self.__slots__, state))
+        for name in self.__slots__:
+            object.__setattr__(self, name, values.get(name, ()))
 
     @property
     def thread_tag(self) -> str:

@@ -38,6 +38,7 @@ class Guards:
         self.analyzer = bounds.analyzer
         self.in_place = in_place
         self._values: dict[Stage, dict[Var, PrimExpr]] = {}
+        self._reading: dict[tuple[Stage, IterVar], str] = {}
 
     def guarded(self, stage: Stage, body: Stmt, with_reduction: bool) -> Stmt:
         """The body under the conditions that keep it inside the axes and the tensor."""
@@ -115,6 +116,12 @@ class Guards:
         some are not, or the stage divides by integers, and indices cannot be changed: it also
         reads a region that was computed for just these, or the axis may have no steps at all.
         """
+        known = self._reading.get((stage, axis))
+        if known is None:
+            known = self._reading[stage, axis] = self._reads_anew(stage, axis)
+        return known
+
+    def _reads_anew(self, stage: Stage, axis: IterVar) -> str:
         values = self.bounds.axis_values(stage)
         kinds = {"safe"}
 

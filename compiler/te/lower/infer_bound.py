@@ -14,7 +14,7 @@ from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds import inference, ragged, threads
 from whet.compiler.te.bounds.extents import AffineSizes, Guards, pass_down, pass_up
-from whet.compiler.te.lang.relations import AT, INLINE
+from whet.compiler.te.lang.relations import AT, INLINE, with_guards
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
 from whet.compiler.te.lower.inlining import Inlining
 from whet.compiler.tir.expr import IterVar, Min, PrimExpr, ProducerLoad, Reduce, Var
@@ -145,7 +145,9 @@ class Bounds(inference.Inference[StageBounds]):
         for leaf in stage.leaf_iter_vars:
             one = leaf in b.lengths and b.extents[leaf].key == Affine({}, 1).key
             b.values[leaf] = Affine({}, 0) if one else self.analyzer.affine(leaf.var)
-        b.guards = pass_up(stage.relations, b.extents, b.values, self.sizes)
+        # two threads that store one element, if the same number, are a race
+        relations = with_guards(stage.relations) if self.threads else stage.relations
+        b.guards = pass_up(relations, b.extents, b.values, self.sizes)
         b.guards += threads.guards(b)
         self._limit(stage, b)
         self.stages[stage] = b

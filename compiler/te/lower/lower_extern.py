@@ -8,9 +8,9 @@ from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.tensor import ExternOp
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import BufferView, IntImm, PrimExpr, Var
-from whet.compiler.tir.stmt import Stmt
+from whet.compiler.tir.stmt import DeclBuffer, Stmt
 from whet.compiler.tir.visit.buffers import replace_buffers
-from whet.compiler.tir.visit.rewrite import Node, Rewriter, substitute
+from whet.compiler.tir.visit.rewrite import Node, Rewriter, nodes_of, substitute
 
 
 def extern_nest(op: ExternOp, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
@@ -25,11 +25,25 @@ def extern_nest(op: ExternOp, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> 
     declared = (*op.input_placeholders, *op.output_placeholders)
     real = (*ins, *outs)
     values: dict[Var, PrimExpr] = {}
+    views = {n.buffer.data for n in nodes_of(op.body, DeclBuffer)}
     for b, r in zip(declared, real):
         _bind(op, b, r, values)
+        if b.data in views:
+            _check_compact(op, b, r)
     body = _with_views(op.body, dict(zip(declared, real)))
     body = replace_buffers(body, dict(zip(declared, real)))
     return substitute(body, values)
+
+
+def _check_compact(op: ExternOp, b: Buffer, real: Buffer) -> None:
+    """A view of a declared buffer's memory knows nothing of the strides of the real one."""
+    plain = isinstance(real.elem_offset, IntImm) and not real.elem_offset.value
+    if real.strides or not plain:
+        raise LowerError(
+            f"lower: the extern operation {op.name}",
+            f"its statement has another view of the memory of {b.name}, which is not compact here",
+            "give a compact tensor, or index the buffer itself",
+        )
 
 
 def _with_views(body: Stmt, buffers: dict[Buffer, Buffer]) -> Stmt:

@@ -1,11 +1,14 @@
 """Stores of a reduction: its first values, and one more value combined.
 
-A reducer of tuples reads all old values before it stores any:
+A reducer of tuples reads all values once, and before it stores any:
 
-    argmax.v0 = select(B.v1[i] >= A[i, k], B.v0[i], k)
-    argmax.v1 = max(B.v1[i], A[i, k])
+    argmax.x0, argmax.x1, argmax.y0, argmax.y1 = B.v0[i], B.v1[i], k, A[i, k]
+    argmax.v0 = select(argmax.x1 >= argmax.y1, argmax.x0, argmax.y0)
+    argmax.v1 = max(argmax.x1, argmax.y1)
     B.v0[i] = argmax.v0
     B.v1[i] = argmax.v1
+
+A name keeps an `and` of comparisons from being a branch around what it reads.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.compute import groups
 from whet.compiler.te.lower.infer_bound import Bounds
+from whet.compiler.te.lower.ordered_steps import ordered_result
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Var
 from whet.compiler.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
@@ -91,17 +95,64 @@ def begin(out: Outputs, target: Place, identity: bool = False) -> Stmt:
     return seq(*stores)
 
 
-def update(out: Outputs, target: Place) -> Stmt:
+def update(out: Outputs, target: Place, bounds: Bounds, stage: Stage) -> Stmt:
     """Combine each output's element ``target`` with the values of one step."""
     steps = []
     for first, kept in out.groups():
-        loads, values = _loads(kept, target), {v: out.read(first.source[v]) for v in kept}
-        step = _store(first, kept, target, _combined(out, first, loads, values))
+        lets: list[tuple[Var, PrimExpr]] = []
+        loads = _named(first, "x", _loads(kept, target), lets)
+        source = {v: out.read(first.source[v]) for v in kept}
+        result = ordered_result(bounds, stage, first, source) if len(kept) > 1 else None
+        values = _named(first, "y", source, lets)
+        step = _store(first, kept, target, _combined(out, first, loads, values, result))
+        step = _under(lets, step)
         condition = out.read(first.condition)
         if not (isinstance(condition, IntImm) and condition.value):
             step = IfThenElse(condition, step, likely=True)
         steps.append(step)
     return seq(*steps)
+
+
+def tree(out: Outputs, target: Place, step: Var, count: int) -> Stmt | None:
+    """Store the combination of all steps of one loop, two neighbours at a time.
+
+    No step waits for the one before: of 8 values, three combinations follow each other. Only what
+    is read as it is: a product and its sum are one instruction, of which a chain needs fewer.
+
+    Args:
+        step: the loop's variable.
+        count: of its steps.
+
+    Returns:
+        None where a value is more than a read, or a reduction has first values of its own.
+    """
+    stores = []
+    for first, kept in out.groups():
+        source = {v: out.read(first.source[v]) for v in kept}
+        condition = out.read(first.condition)
+        plain = all(isinstance(x, BufferLoad) for x in source.values())
+        if first.init or not plain or not (isinstance(condition, IntImm) and condition.value):
+            return None
+        lets: list[tuple[Var, PrimExpr]] = []
+        level: list[Values] = []
+        for k in range(count):
+            at = {step: IntImm(step.dtype, k)}
+            values = {v: substitute(x, at) for v, x in source.items()}
+            level.append(_named(first, "x", values, lets))
+        while len(level) > 1:
+            both = [
+                _combined(out, first, level[k], level[k + 1]) for k in range(0, len(level) - 1, 2)
+            ]
+            rest = level[len(both) * 2 :]
+            level = [_named(first, "x", values, lets) for values in both] + rest
+        stores.append(_under(lets, _store(first, kept, target, level[0])))
+    return seq(*stores)
+
+
+def _under(lets: list[tuple[Var, PrimExpr]], body: Stmt) -> Stmt:
+    for var, value in reversed(lets):
+        body = LetStmt(var, value, body)
+    return body
 
 
 def merge(out: Outputs, target: Place, other: Place) -> Stmt:
@@ -135,12 +186,31 @@ def _loads(kept: dict[int, Buffer], place: Place) -> Values:
     return {v: BufferLoad(b, place, b.dtype) for v, b in kept.items()}
 
 
-def _combined(out: Outputs, first: Reduce, left: Values, right: Values) -> Values:
-    """The combination of two values of each component."""
+def _named(first: Reduce, side: str, values: Values, lets: list[tuple[Var, PrimExpr]]) -> Values:
+    """The values of a tuple by names, which are appended to ``lets``; one alone as it is."""
+    if len(values) == 1:
+        return values
+    names: Values = {}
+    for v, value in values.items():
+        var = Var(f"{first.combiner.name}.{side}{v}", value.dtype)
+        lets.append((var, value))
+        names[v] = var
+    return names
+
+
+def _combined(
+    out: Outputs,
+    first: Reduce,
+    left: Values,
+    right: Values,
+    result: Sequence[PrimExpr] | None = None,
+) -> Values:
+    """The combination of two values of each component; by ``result`` where it is given."""
     c = first.combiner
     values: dict[Var, PrimExpr] = {c.lhs[v]: x for v, x in left.items()}
     values.update({c.rhs[v]: x for v, x in right.items()})
-    return {v: substitute(out.read(c.result[v]), values) for v in sorted(left)}
+    combine = c.result if result is None else result
+    return {v: substitute(out.read(combine[v]), values) for v in sorted(left)}
 
 
 def _store(first: Reduce, kept: dict[int, Buffer], target: Place, values: Values) -> Stmt:

@@ -15,6 +15,7 @@ from whet.compiler.te.lower import lower_allreduce, lower_loop, lower_reduce, lo
 from whet.compiler.te.lower.guards import Guards
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.lower_extern import extern_nest
+from whet.compiler.te.lower.lower_prefetch import prefetched
 from whet.compiler.te.lower.range_check import check_reads, check_values
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import (
@@ -27,6 +28,7 @@ from whet.compiler.tir.expr import (
     Var,
 )
 from whet.compiler.tir.stmt import (
+    UNROLLED,
     Allocate,
     AttrStmt,
     BufferStore,
@@ -72,6 +74,10 @@ def _given(params: Iterable[Buffer | Var]) -> set[Var]:
         for x in parts:
             known |= variables(x)
     return known
+
+
+# Values of a tree that registers hold.
+_LARGEST_TREE = 16
 
 
 class _Nests:
@@ -173,6 +179,10 @@ class _Nests:
         def level(k: int) -> Stmt:
             if k == len(leaves):
                 return self._update(stage, parts) if reduces else self._store(stage)
+            if reduces and parts is None and k == first_reduce:
+                made = self._tree(stage)
+                if made is not None:
+                    return made
             inner = loop(k)
             if parts is not None and k == first_reduce:
                 return self._over_threads(stage, parts, inner)
@@ -185,6 +195,8 @@ class _Nests:
             body = seq(*[self.nest(s) for s in inside], body)
             for s in reversed(inside):
                 body = self._allocate(s, body)
+            if stage.attr(leaf).prefetch_data:
+                body = prefetched(stage, leaf, self.buffers, body)
             return lower_loop.loop(
                 stage, self.bounds.stages[stage], leaf, body, apart=parts is not None
             )
@@ -281,10 +293,32 @@ class _Nests:
     def _update(self, stage: Stage, parts: lower_allreduce.Parts | None = None) -> Stmt:
         out = self._reductions(stage)
         if parts is None:
-            step = self._where(stage, lower_reduce.update(out, self._target(stage)), True)
+            step = lower_reduce.update(out, self._target(stage), self.bounds, stage)
+            step = self._where(stage, step, True)
         else:
-            step = lower_reduce.update(replace(out, buffers=parts.buffers), parts.target)
+            out = replace(out, buffers=parts.buffers)
+            step = lower_reduce.update(out, parts.target, self.bounds, stage)
         return self.guards.guarded(stage, step, with_reduction=True)
+
+    def _tree(self, stage: Stage) -> Stmt | None:
+        """An unrolled loop that is all of a reduction, without its first values; else None."""
+        step, *inner = stage.leaf_iter_vars[stage.first_reduce :]
+        extent = self.bounds.stages[stage].extents[step]
+        unrolled = stage.attr(step).kind == UNROLLED and extent.is_const
+        if not unrolled or not 2 <= extent.const <= _LARGEST_TREE:
+            return None
+        if any((stage, leaf) in self.attached for leaf in (step, *inner)):
+            return None
+        if stage.store_predicate is not None or any(a.iter_type == COMM_REDUCE for a in inner):
+            return None
+        out = lower_reduce.tree(
+            self._reductions(stage), self._target(stage), step.var, extent.const
+        )
+        if out is None or self.guards.guarded(stage, out, with_reduction=True) is not out:
+            return None
+        for a in reversed(inner):
+            out = lower_loop.loop(stage, self.bounds.stages[stage], a, out)
+        return out
 
     def _over_threads(self, stage: Stage, parts: lower_allreduce.Parts, steps: Stmt) -> Stmt:
         """A reduction whose threads have a part each: the parts, their sum, and its store."""

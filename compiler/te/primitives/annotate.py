@@ -1,4 +1,4 @@
-"""The primitives that say how a loop is run: vectorize, unroll, parallel, bind, pragma."""
+"""The primitives that say how a loop is run: vectorize, unroll, bind, pragma, prefetch, ..."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from whet.compiler.te.bounds.threads import thread_of
 from whet.compiler.te.lang.relations import PragmaKey
 from whet.compiler.te.lang.scopes import is_thread, is_virtual
 from whet.compiler.te.lang.sizes import as_int, plain
+from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.primitives.checks import (
     Request,
     argument_text,
@@ -256,6 +257,67 @@ def pragma(stage: Stage, var: IterVar, pragma_type: str, pragma_value: Any = Non
         pragma_values=(*old.pragma_values, value),
     )
     stage.record("pragma", var, pragma_type, value)
+
+
+@on_stage
+def prefetch(stage: Stage, tensor: Tensor, var: IterVar, offset: int) -> None:
+    """Fetch into the caches what a loop reads of a tensor ``offset`` iterations later.
+
+    Each iteration begins with a prefetch of each cache line, 64 bytes, of the region that its
+    body, stages attached there included, will read: one for every 64 bytes from the region's
+    first element on. It is a hint, and nothing is read: past the loop's end it names what lies
+    beyond, which is harmless. For tensors in memory; one in registers or shared memory is at hand,
+    and a GPU, whose warps hide the latency, does without. Of use where the hardware cannot guess
+    what comes next: short rows far apart, or many streams.
+
+    >>> A = te.placeholder((9, 100), name="A")
+    >>> k = te.reduce_axis((0, 9), name="k")
+    >>> B = te.compute((20,), lambda j: te.sum(A[k, j], axis=k), name="B")
+    >>> s = te.create_schedule(B.op)
+    >>> s[B].reorder(k, B.op.axis[0])
+    >>> print(lower(s, [A, B]))
+    def main(A: float32[900], B: float32[20]):
+        for j_init in range(20):
+            B[j_init] = float32(0.0)
+        for k in range(9):
+            for j in range(20):
+                B[j] = B[j] + A[k * 100 + j]
+    >>> s[B].prefetch(A, k, 2)
+    >>> print(lower(s, [A, B]))
+    def main(A: float32[900], B: float32[20]):
+        for j_init in range(20):
+            B[j_init] = float32(0.0)
+        for k in range(9):
+            for line in unrolled(2):
+                prefetch(tvm_access_ptr(A[k * 100 + line * 16 + 200], 1, 1), 0, 3, 1)
+            for j in range(20):
+                B[j] = B[j] + A[k * 100 + j]
+
+    Args:
+        tensor: of this schedule; the loop's body must read it.
+        var: a loop of this stage.
+        offset: how many iterations ahead; 0: what this one reads.
+
+    Raises:
+        ScheduleError: for another tensor or loop, or an offset that is no number from 0 on.
+    """
+    request = Request(stage, "prefetch", tensor, var, offset)
+    check_loops(stage, request)
+    leaf_index(stage, var, request)
+    if not isinstance(tensor, Tensor) or tensor.op not in stage.schedule.stage_map:
+        raise ScheduleError(
+            request,
+            f"{argument_text(tensor)} is not a tensor of this schedule",
+            f"{stage.op.name} reads {', '.join(t.name for t in stage.op.input_tensors) or 'none'}",
+        )
+    ahead = as_int(offset, "offset", 0, request)
+    old = stage.attr(var)
+    stage.iter_var_attrs[var] = replace(
+        old,
+        prefetch_data=(*old.prefetch_data, tensor),
+        prefetch_offset=(*old.prefetch_offset, ahead),
+    )
+    stage.record("prefetch", tensor, var, ahead)
 
 
 def _annotate(stage: Stage, name: str, axis: IterVar, kind: int, **options: Any) -> None:

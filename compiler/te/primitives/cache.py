@@ -17,6 +17,7 @@ from whet.compiler.te.bounds.extents import (
 )
 from whet.compiler.te.bounds.ragged import renamed_domains
 from whet.compiler.te.lang.axes import axis_over
+from whet.compiler.te.lang.relations import with_guards
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.primitives.checks import (
     Request,
@@ -244,7 +245,7 @@ def _relaid(stage: Stage, old: ComputeOp, scope: str) -> tuple[ComputeOp, list[P
         axis.append(new)
         analyzer.bind_loop(new.var, new.domain.min, new.domain.extent)
         values[leaf] = analyzer.affine(new.var)
-    guards = pass_up(stage.relations, extents, values, sizes)
+    guards = pass_up(with_guards(stage.relations), extents, values, sizes)
     inside = [ops.compare(LT, v.to_expr(), n.to_expr()) for v, n in guards]
     renamed: dict[Var, PrimExpr] = {a.var: values[a].to_expr(a.dtype) for a in old.axis}
     renamed.update({leaf.var: a.var for leaf, a in zip(leaves, axis)})

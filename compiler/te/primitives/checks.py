@@ -88,7 +88,7 @@ def unannotated_leaf(stage: Stage, axis: IterVar, request: Text, pragmas: bool =
     """The index of a loop that has no annotation yet, since that would be lost.
 
     Args:
-        pragmas: the loop may have pragmas, which it keeps.
+        pragmas: the loop may have pragmas and prefetch, which it keeps.
     """
     check_loops(stage, request)
     place = leaf_index(stage, axis, request)
@@ -100,8 +100,11 @@ def unannotated_leaf(stage: Stage, axis: IterVar, request: Text, pragmas: bool =
     elif attr.kind != SERIAL:
         said = attr.kind
     else:
-        lost = attr.pragma_keys and not pragmas
-        said = f"under pragma {attr.pragma_keys[0]}" if lost else ""
+        said = ""
+        if attr.pragma_keys and not pragmas:
+            said = f"under pragma {attr.pragma_keys[0]}"
+        elif attr.prefetch_data and not pragmas:
+            said = f"prefetching {attr.prefetch_data[0].op.name}"
     if said:
         raise ScheduleError(
             request,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @on_stage
 def split(
-    stage: Stage, parent: IterVar, factor: Any = None, nparts: Any = None
+    stage: Stage, parent: IterVar, factor: Any = None, nparts: Any = None, tail: str = "guard"
 ) -> tuple[IterVar, IterVar]:
     """Split a loop in two: ``i = outer * factor + inner``.
 
@@ -46,12 +46,25 @@ def split(
             for i_inner in range(min(4, i_outer * -4 + 10)):
                 B[i_outer * 4 + i_inner] = A[i_outer * 4 + i_inner] + float32(1.0)
 
+    With ``tail="shift"`` (Halide's ``ShiftInwards``) the last steps begin earlier: some elements
+    are computed twice, and no loop has an odd size. Where the size is a symbol, or loops are bound
+    to threads, it is a guard.
+
+    >>> s = te.create_schedule(B.op)
+    >>> outer, inner = s[B].split(B.op.axis[0], factor=4, tail="shift")
+    >>> print(lower(s, [A, B]))
+    def main(A: float32[10], B: float32[10]):
+        for i_outer in range(3):
+            for i_inner in range(4):
+                B[min(i_outer * 4, 6) + i_inner] = A[min(i_outer * 4, 6) + i_inner] + float32(1.0)
+
     Returns:
         The outer and the inner loop.
 
     Raises:
         ScheduleError: unless the axis is a loop of this stage and exactly one of factor and
-            nparts is given, at least 1.
+            nparts is given, at least 1; for a tail that is neither ``"guard"`` nor ``"shift"``, or
+            that shifts a stage with a reduction, whose sums would count steps twice.
     """
     by = "factor" if nparts is None else "nparts"
     given = factor if nparts is None else nparts
@@ -64,19 +77,37 @@ def split(
     request = Request(stage, "split", axis=parent, **{by: given})
     size = as_size(given, by, request, loops_of(stage))
     where = unannotated_leaf(stage, parent, request)
-    outer, inner = _split(stage, where, by, size)
-    stage.record("split", parent, results=(outer, inner), **{by: size})
+    options: dict[str, Any] = {by: size}
+    if tail != "guard":
+        _check_shift(stage, tail, request)
+        options["tail"] = tail
+    outer, inner = _split(stage, where, by, size, tail == "shift")
+    stage.record("split", parent, results=(outer, inner), **options)
     return outer, inner
 
 
-def _split(stage: Stage, where: int, by: str, size: PrimExpr) -> tuple[IterVar, IterVar]:
+def _check_shift(stage: Stage, tail: str, request: Request) -> None:
+    """Refuse a tail that there is not, or that would compute a sum's steps twice."""
+    if tail != "shift":
+        raise ScheduleError(request, f'tail={tail!r} is neither "guard" nor "shift"')
+    if stage.op.reduce_axis:
+        raise ScheduleError(
+            request,
+            'with tail="shift" steps are computed twice, and a reduction would count them twice',
+            "split a stage that copies the result (cache_write), or leave the guard",
+        )
+
+
+def _split(
+    stage: Stage, where: int, by: str, size: PrimExpr, shifts: bool = False
+) -> tuple[IterVar, IterVar]:
     """Split the loop at a place, unrecorded."""
     parent = stage.leaf_iter_vars[where]
     kind, name, dtype = parent.iter_type, parent.var.name, parent.dtype
     outer = IterVar(None, Var(f"{name}.outer", dtype), kind)
     inner = IterVar(None, Var(f"{name}.inner", dtype), kind)
     factor, nparts = (size, None) if by == "factor" else (None, size)
-    stage.relations.append(Split(parent, outer, inner, factor, nparts))
+    stage.relations.append(Split(parent, outer, inner, factor, nparts, shifts))
     stage.all_iter_vars += [outer, inner]
     stage.leaf_iter_vars[where : where + 1] = [outer, inner]
     return outer, inner

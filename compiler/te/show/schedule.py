@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError, WhetError
 from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
-from whet.compiler.te.lang.relations import AHEAD, AT, INLINE
+from whet.compiler.te.lang.relations import AHEAD, AT, INLINE, IterVarAttr
 from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp
 from whet.compiler.te.show.drawing import Box, Loop, clean, svg
 from whet.compiler.tir.expr import COMM_REDUCE
@@ -163,10 +163,16 @@ class _Boxes:
                     attr.kind,
                     attr.thread_tag,
                     leaf.iter_type == COMM_REDUCE,
-                    " · ".join(attr.pragma_keys),
+                    " · ".join((*attr.pragma_keys, *_prefetched(attr))),
                 )
             )
         return out
+
+
+def _prefetched(attr: IterVarAttr) -> Iterator[str]:
+    """The words for what a loop prefetches."""
+    for tensor, offset in zip(attr.prefetch_data, attr.prefetch_offset):
+        yield f"prefetches {tensor.name} {offset} ahead"
 
 
 def _formula(stage: Stage) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whet.compiler.tir.expr import Call
+from whet.compiler.tir.expr import Call, IntImm
 from whet.compiler.tir.ops.intrinsics import IMPURE
 from whet.compiler.tir.visit.rewrite import LEAVES
 
@@ -21,6 +21,13 @@ EFFECTS = frozenset(
         "prefetch",
     }
 )
+
+
+def may_write(n: Call) -> bool:
+    """True if a call takes an address through which a function may write."""
+    mask = n.args[-1] if n.args else None
+    only_read = isinstance(mask, IntImm) and not mask.value & 2
+    return n.op == "address_of" or (n.op == "tvm_access_ptr" and not only_read)
 
 
 def is_pure(node: Any) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.tir.expr import EQ, GE, GT, LE, LT, NE, CmpOp, PrimExpr
-from whet.compiler.tir.node import ExprOp
-from whet.compiler.tir.ops import bits, ops
+from whet.compiler.tir.node import ExprOp, NoNumber
+from whet.compiler.tir.ops import bits, mathematics, ops
 
 
 def _cast(value: Any, dtype: str) -> PrimExpr:
@@ -64,3 +64,45 @@ _METHODS: dict[str, Callable[..., Any]] = {
 }
 for _name, _function in _METHODS.items():
     setattr(ExprOp, _name, _function)
+
+#: numpy's name of an operator -> the method for an expression on its left, and on its right
+_OF_NUMPY: dict[str, tuple[str, str]] = {
+    **{name: (f"__{own}__", f"__r{own}__") for name, own in {
+        "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv",
+        "true_divide": "truediv", "floor_divide": "floordiv", "remainder": "mod",
+        "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+        "left_shift": "lshift", "right_shift": "rshift",
+    }.items()},
+    "less": ("__lt__", "__gt__"),
+    "less_equal": ("__le__", "__ge__"),
+    "greater": ("__gt__", "__lt__"),
+    "greater_equal": ("__ge__", "__le__"),
+    "equal": ("__eq__", "__eq__"),
+    "not_equal": ("__ne__", "__ne__"),
+}  # fmt: skip
+_OTHERWISE = {"maximum": "max", "minimum": "min", "absolute": "abs", "fabs": "abs", "rint": "round"}
+
+
+def _array_ufunc(self: ExprOp, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """An operator between a number of numpy's and an expression; other functions are refused.
+
+    Raises:
+        NoNumber: for ``np.exp(x)``; the way out names ``te.exp``.
+    """
+    name = ufunc.__name__
+    if method == "__call__" and len(inputs) == 2 and name in _OF_NUMPY and not options:
+        (a, b), (left, right) = inputs, _OF_NUMPY[name]
+        found = getattr(a, left)(b) if isinstance(a, ExprOp) else getattr(b, right)(a)
+        if found is NotImplemented and "equal" in name:
+            return name == "not_equal"  # as Python has it of what cannot be compared
+        return found
+    ours = _OTHERWISE.get(name, name)
+    known = ours in mathematics.__all__ or ours in ("max", "min")
+    raise NoNumber(
+        f"numpy.{name} of an expression",
+        "numpy computes with numbers, and its value is not known before the kernel runs",
+        f"use te.{ours}" if known else "te has the functions of an element, topi those of tensors",
+    )
+
+
+ExprOp.__array_ufunc__ = _array_ufunc

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from whet.compiler.tir.buffer import Buffer
@@ -85,13 +86,21 @@ def with_sizes(b: Buffer, values: Mapping[Var, PrimExpr]) -> Buffer:
 
 
 def replace_buffers(node: Node, buffers: Mapping[Buffer, Buffer]) -> Node:
-    """The tree with buffers replaced by others of the same rank, where they are used and made."""
+    """The tree with buffers replaced by others of the same rank, where they are used and made.
+
+    What else shares their memory shares that of the others.
+    """
     if not buffers:
         return node
     data = {b.data: c.data for b, c in buffers.items()}
-    rewrite = BufferRewriter(
-        lambda b: buffers.get(b, b), rules={Var: lambda v: data.get(v, v)}, once=True
-    )
+    known = dict(buffers)
+
+    def buffer(b: Buffer) -> Buffer:
+        if b not in known and b.data in data:
+            known[b] = replace(b, data=data[b.data])
+        return known.get(b, b)
+
+    rewrite = BufferRewriter(buffer, rules={Var: lambda v: data.get(v, v)}, once=True)
     return rewrite(node)
 
 

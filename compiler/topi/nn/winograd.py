@@ -52,6 +52,7 @@ def conv2d_winograd(
     block: int = 1,
     panel: int = 1,
     points: Sequence[Any] | None = None,
+    name: str = "conv",
 ) -> WinogradStages:
     """A 3x3 convolution of stride 1 by F(m x m, 3 x 3): ((m + 2) / (3 m))^2 of the products.
 
@@ -64,6 +65,7 @@ def conv2d_winograd(
         block: tiles that are computed together.
         panel: output channels that stand side by side in the transformed weights.
         points: the interpolation points, as :func:`winograd_matrices` takes them.
+        name: of the result.
 
     Raises:
         ArgumentError: another layout or window, channels that differ, an image smaller than the
@@ -96,10 +98,8 @@ def conv2d_winograd(
         tile = (image * th + y // m) * tw + x // m
         return results[tile // block, tile % block, y % m, x % m, o]
 
-    if last:
-        conv = compute((n, oh, ow, co), placed, name="conv")
-    else:
-        conv = compute((n, co, oh, ow), lambda i, o, y, x: placed(i, y, x, o), name="conv")
+    shape = (n, oh, ow, co) if last else (n, co, oh, ow)
+    conv = compute(shape, placed if last else lambda i, o, y, x: placed(i, y, x, o), name)
     return WinogradStages(
         half_filters, filters, patch, columns, pixels, products, half, results, conv
     )

@@ -1,4 +1,4 @@
-"""The templates of convolutions for CPUs: several algorithms compete in one space."""
+"""The templates of convolutions for CPUs: what each computes. Rules schedule it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.target import Target
-from whet.compiler.te import Schedule, Tensor
-from whet.search_spaces.operators.arguments import operator, padding_each, summed_dtype
-from whet.search_spaces.operators.cpu.conv import channels_last, direct_nchw
-from whet.search_spaces.operators.cpu.conv.algorithms import convolution
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape, checked_blocks
-from whet.search_spaces.operators.cpu.conv.transposed_phases import Phases
-from whet.search_spaces.operators.cpu.gemm.plan import define_threads
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.graph.compute_graph import ComputeGraph
+from whet.search_spaces.graph.stages import computed_ahead
+from whet.search_spaces.operators.arguments import padding_each, summed_dtype
+from whet.search_spaces.operators.conv_arguments import (
+    checked_blocks,
+    conv_arguments,
+    depthwise_arguments,
+)
+from whet.search_spaces.operators.conv_graphs import blocked, depthwise_sums, sums, taps
+from whet.search_spaces.operators.graph_operator import after_epilogue, graph_operator
+from whet.search_spaces.operators.transposed_phases import Phases
 from whet.search_spaces.template import Template
-from whet.search_spaces.template.config_scope import get_config
-
-Scheduled = tuple[Schedule, list[Tensor]]
-Convolution = Callable[..., Scheduled]
-"""From the shape, the epilogue, ``packed`` and what else there is to the schedule."""
 
 _HOW = """
 
@@ -39,88 +38,85 @@ _HOW = """
     """
 
 
-def of_layout(layout: str, more: str = "", version: int = 1) -> Callable[[Convolution], Template]:
-    """Decorator: a convolution's template from a function of its shape.
+_DEPTHWISE = "N C H W KH KW strides padding dilation multiplier dtype epilogue packed"
+_DEPTHWISE_HOW = """
+
+    Args:
+        strides, dilation: an int, or (vertical, horizontal).
+        padding: zeros; an int, (vertical, horizontal), or (top, left, bottom, right).
+        multiplier: results of a channel.
+        dtype: of data, weights and sums: float32 or float64. On GPUs also float16, which is summed
+            up in float32, and int8 and uint8, whose results are int32.
+        epilogue: steps of :class:`~whet.compiler.topi.nn.epilogue.Epilogue`.
+        packed: the kernel takes the weights as ``pack_weights`` returns them.
+    """
+
+
+def _template(layout: str, version: int = 1) -> Callable[[Callable[..., None]], Template]:
+    """Decorator: a convolution's template under the name and with the words of a function.
 
     Args:
         layout: of the data; its letters name the arguments: ``N CI H W CO KH KW strides ...``.
-        more: names of arguments that come last.
         version: the template's.
     """
     space = layout.upper().replace("N", "").replace("C", "")
     image, window = " ".join(space), " ".join(f"K{d}" for d in space)
     how = "strides padding dilation groups dtype epilogue packed"
-    names = f"N CI {image} CO {window} {how} {more}"
+    names = f"N CI {image} CO {window} {how}" + (" block" if layout == "NCHWc" else "")
 
-    def decorate(schedule: Convolution) -> Template:
-        def run(**given: Any) -> Scheduled:
-            last = [given.pop(name) for name in more.split()]
-            shape = ConvShape.of_arguments(schedule.__name__, layout, list(given.values()))
-            return schedule(*shape, *last)
+    def decorate(function: Callable[..., None]) -> Template:
+        def run(block: int = 0, **given: Any) -> ComputeGraph:
+            args = conv_arguments(function.__name__, layout, [*given.values()])
+            return _convolution(*args, block)
 
-        run.__name__ = run.__qualname__ = schedule.__name__
-        run.__doc__ = (schedule.__doc__ or "") + _HOW
-        return operator(names, version=version, rank=len(space))(run)
+        run.__name__ = run.__qualname__ = function.__name__
+        run.__doc__ = (function.__doc__ or "") + _HOW
+        run.__module__ = function.__module__
+        return graph_operator(names, version=version, rank=len(space))(run)
 
     return decorate
 
 
-@of_layout("NCW")
-def conv1d_ncw(shape: ConvShape, epilogue: tuple, packed: bool) -> Scheduled:
+@_template("NCW")
+def conv1d_ncw() -> None:
     """The convolution of data (N, CI, W) with weights (CO, CI / groups, KW): (N, CO, OW)."""
-    return convolution(shape, epilogue, packed)
 
 
-@of_layout("NCHW", version=2)
-def conv2d_nchw(shape: ConvShape, epilogue: tuple, packed: bool) -> Scheduled:
+@_template("NCHW", version=2)
+def conv2d_nchw() -> None:
     """The convolution of data (N, CI, H, W) with weights (CO, CI / groups, KH, KW).
 
     The result is (N, CO, OH, OW)."""
-    return convolution(shape, epilogue, packed)
 
 
-@of_layout("NHWC")
-def conv2d_nhwc(shape: ConvShape, epilogue: tuple, packed: bool) -> Scheduled:
+@_template("NHWC")
+def conv2d_nhwc() -> None:
     """The convolution of data (N, H, W, CI) with weights (KH, KW, CI / groups, CO).
 
     The result is (N, OH, OW, CO)."""
-    return convolution(shape, epilogue, packed)
 
 
-@of_layout("NCDHW")
-def conv3d_ncdhw(shape: ConvShape, epilogue: tuple, packed: bool) -> Scheduled:
+@_template("NCDHW")
+def conv3d_ncdhw() -> None:
     """The convolution of data (N, CI, D, H, W) with weights (CO, CI / groups, KD, KH, KW).
 
     The result is (N, CO, OD, OH, OW)."""
-    return convolution(shape, epilogue, packed)
 
 
-@of_layout("NCHWc", more="block")
-def conv2d_nchwc(shape: ConvShape, epilogue: tuple, packed: bool, block: int) -> Scheduled:
+@_template("NCHWc")
+def conv2d_nchwc() -> None:
     """The convolution of data (N, CI / block, H, W, block) with weights (CO, CI / groups, KH, KW).
 
     The result is (N, CO / block, OH, OW, block); a block divides both channels of a group."""
-    checked_blocks(shape, block)
-    summed_dtype(shape.request, shape.dtype)
-    cfg = get_config()
-    target = Target.current() or Target("llvm")
-    cfg.add_flop(shape.flop)
-    cfg.define_knob("algorithm", ["direct", "im2col"] if shape.groups == 1 else ["direct"])
-    channels_last.define(cfg, shape, target, block)
-    define_threads(cfg, target, shape.flop // 2)
-    blocks = (shape.batch, shape.ci // block, *shape.image, block)
-    data = te.placeholder(blocks, shape.dtype, name="data")
-    weight = te.placeholder(shape.weight_shape, shape.dtype, name="weight")
-    return channels_last.schedule(cfg, shape, data, weight, epilogue, packed, block)
 
 
-@operator(
+@graph_operator(
     "N CI H W CO KH KW strides padding output_padding dtype epilogue packed",
     rank=2,
     padding=padding_each(2),
     output_padding=padding_each(2),
 )
-def conv2d_transpose_nchw(epilogue: tuple, packed: bool, **given: Any) -> Scheduled:
+def conv2d_transpose_nchw(epilogue: tuple, packed: bool, **given: Any) -> ComputeGraph:
     """The transposed convolution of data (N, CI, H, W) with weights (CI, CO, KH, KW).
 
     The result is (N, CO, OH, OW) with OH = (H - 1) * stride - 2 * padding + KH + output padding: a
@@ -143,19 +139,69 @@ def conv2d_transpose_nchw(epilogue: tuple, packed: bool, **given: Any) -> Schedu
     phases = Phases.of(**given)
     shape = phases.shape
     summed_dtype(shape.request, shape.dtype)
-    cfg = get_config()
-    target = Target.current() or Target("llvm")
-    cfg.add_flop(phases.flop)
-    direct_nchw.define(cfg, shape, target)
-    define_threads(cfg, target, shape.flop // 2)
     data = te.placeholder((shape.batch, shape.ci, *phases.image), shape.dtype, name="data")
     sizes = (shape.ci, phases.channels, *phases.window)
     weight = te.placeholder(sizes, shape.dtype, name="weight")
-    seen = phases.seen(data)
-    schedule, args = direct_nchw.schedule(
-        cfg, shape, seen, weight, epilogue, packed, phases.weight(weight), phases.result
-    )
-    if seen is data:
-        return schedule, args
-    schedule[seen].compute_inline()
-    return schedule, [data, *args[1:]]
+    own = te.compute(shape.weight_shape, phases.weight(weight), name="weight.phases")
+    conv = sums(shape, phases.seen(data), computed_ahead(own) if packed else own)
+    return after_epilogue(phases.result(conv), epilogue, 1, [data, weight], phases.flop)
+
+
+def _depthwise(layout: str) -> Callable[[Callable[..., None]], Template]:
+    """Decorator: a depthwise convolution's template, as :func:`_template`."""
+
+    def decorate(function: Callable[..., None]) -> Template:
+        def run(**given: Any) -> ComputeGraph:
+            args = depthwise_arguments(function.__name__, layout, [*given.values()])
+            shape, data, weight, epilogue, packed = args
+            summed_dtype(shape.request, shape.dtype)
+            own = taps(shape, weight)
+            conv = depthwise_sums(shape, data, computed_ahead(own) if packed else own)
+            return after_epilogue(conv, epilogue, shape.channel_axis, [data, weight], shape.flop)
+
+        run.__name__ = run.__qualname__ = function.__name__
+        run.__doc__ = (function.__doc__ or "") + _DEPTHWISE_HOW
+        run.__module__ = function.__module__
+        return graph_operator(_DEPTHWISE, rank=2)(run)
+
+    return decorate
+
+
+@_depthwise("NCHW")
+def depthwise_conv2d_nchw() -> None:
+    """Each channel of data (N, C, H, W) with its own windows, weights (C, multiplier, KH, KW).
+
+    The result is (N, C * multiplier, OH, OW): channel ``c * multiplier + m`` is channel ``c`` with
+    window ``m``."""
+
+
+@_depthwise("NHWC")
+def depthwise_conv2d_nhwc() -> None:
+    """Each channel of data (N, H, W, C) with its own windows, weights (KH, KW, C, multiplier).
+
+    The result is (N, OH, OW, C * multiplier): channel ``c * multiplier + m`` is channel ``c`` with
+    window ``m``."""
+
+
+def _convolution(shape: ConvShape, epilogue: Any, packed: bool, block: int) -> ComputeGraph:
+    """The graph of a convolution.
+
+    Args:
+        shape: in any layout.
+        epilogue: what is done to each element before it is stored.
+        packed: pack the weights ahead of the kernel's calls.
+        block: channels of a block of NCHWc; else 0.
+    """
+    summed_dtype(shape.request, shape.dtype)
+    if block:
+        checked_blocks(shape, block)
+    data = te.placeholder(blocked(shape.data_shape, block), shape.dtype, name="data")
+    weight = te.placeholder(shape.weight_shape, shape.dtype, name="weight")
+    own = computed_ahead(weight) if packed else weight
+
+    def from_hwio(o: Any, c: Any, *place: Any) -> Any:
+        return own(*place, c, o)
+
+    conv = sums(shape, data, from_hwio if shape.channels_last else own, block)
+    channels = (1, 4) if block else shape.channel_axis
+    return after_epilogue(conv, epilogue, channels, [data, weight], shape.flop)

@@ -10,10 +10,10 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.operators.arguments import BYTES
-from whet.search_spaces.operators.cpu.conv.algorithms import KnobsOf
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.conv_arguments import conv_arguments
 from whet.search_spaces.operators.gpu.conv_direct import direct_convolution
 from whet.search_spaces.operators.gpu.conv_graph import convolution_graph
 from whet.search_spaces.operators.gpu.conv_implicit import (
@@ -31,8 +31,10 @@ from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograd_co
 from whet.search_spaces.operators.gpu.results import (
     Scheduled,
     empty_contraction,
+    versioned,
     with_copied_weights,
 )
+from whet.search_spaces.rules.cpu.conv.algorithms import KnobsOf
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import GemmShape, cheapest, plan_of
 from whet.search_spaces.template.config_scope import get_config
 
@@ -44,12 +46,12 @@ def _convolution(name: str, layout: str, *args: Any) -> Scheduled:
     """The schedule of a convolution under the config in force.
 
     Args:
-        name, layout: as for :meth:`ConvShape.of_arguments`; of images, in either layout.
+        name, layout: as for :func:`conv_arguments`; of images, in either layout.
         args: as the CPU's template of this name takes them. ``packed``: the kernel takes the
             weights as ``pack_weights`` returns them: transformed for Winograd's algorithm, a copy
             for the others. Of int8 there is none.
     """
-    shape, epilogue, packed = ConvShape.of_arguments(name, layout, args)
+    shape, epilogue, packed = conv_arguments(name, layout, args)
     if shape.dtype in BYTES:
         return convolution_graph(shape, epilogue, packed)
     cfg = get_config()
@@ -97,8 +99,8 @@ def _convolution(name: str, layout: str, *args: Any) -> Scheduled:
     return winograd_convolution(transformed[chosen], plan, data, weight, steps, packed)
 
 
-conv2d_nchw = partial(_convolution, "conv2d_nchw", "NCHW")
-conv2d_nhwc = partial(_convolution, "conv2d_nhwc", "NHWC")
+conv2d_nchw = versioned(2, partial(_convolution, "conv2d_nchw", "NCHW"))
+conv2d_nhwc = versioned(1, partial(_convolution, "conv2d_nhwc", "NHWC"))
 
 
 def _default(

@@ -23,9 +23,8 @@ from whet.compiler.te import Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.gpu.conv_rectangle import Rectangle
-from whet.search_spaces.operators.gpu.layout import (
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.operators.conv_layout import (
     channel_of,
     channels_first,
     in_layout,
@@ -34,6 +33,7 @@ from whet.search_spaces.operators.gpu.layout import (
     split_groups,
     weight_index,
 )
+from whet.search_spaces.operators.gpu.conv_rectangle import Rectangle
 from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
 from whet.search_spaces.rules.gpu.hardware.threads import (

@@ -7,43 +7,43 @@ are few channels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape, checked_blocks
-from whet.search_spaces.operators.cpu.conv.transposed_phases import Phases
-from whet.search_spaces.operators.gpu.layout import channel_of, channels_first, in_layout
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.operators.conv_arguments import checked_blocks, conv_arguments
+from whet.search_spaces.operators.conv_graphs import blocked, sums
 from whet.search_spaces.operators.gpu.results import (
     Scheduled,
-    accumulated,
     empty_contraction,
     refuse_packed,
     scheduled_as_graph,
+    versioned,
 )
+from whet.search_spaces.operators.transposed_phases import Phases
 from whet.search_spaces.template.config_scope import get_config
-
-Weight = Callable[..., Any]
 
 
 def _convolution(name: str, layout: str, *args: Any) -> Scheduled:
     """Channels first; arguments as the CPU's template of this name takes them."""
-    return convolution_graph(*ConvShape.of_arguments(name, layout, args))
+    return convolution_graph(*conv_arguments(name, layout, args))
 
 
-conv1d_ncw = partial(_convolution, "conv1d_ncw", "NCW")
-conv3d_ncdhw = partial(_convolution, "conv3d_ncdhw", "NCDHW")
+conv1d_ncw = versioned(1, partial(_convolution, "conv1d_ncw", "NCW"))
+conv3d_ncdhw = versioned(1, partial(_convolution, "conv3d_ncdhw", "NCDHW"))
 
 
 def conv2d_nchwc(*args: Any) -> Scheduled:
     """Blocks of channels; arguments as the CPU's template of this name takes them."""
     *plain, block = args
-    shape, epilogue, packed = ConvShape.of_arguments("conv2d_nchwc", "NCHWc", plain)
+    shape, epilogue, packed = conv_arguments("conv2d_nchwc", "NCHWc", plain)
     checked_blocks(shape, block)
     return convolution_graph(shape, epilogue, packed, block)
+
+
+versioned(1, conv2d_nchwc)
 
 
 def conv2d_transpose_nchw(*args: Any) -> Scheduled:
@@ -60,6 +60,9 @@ def conv2d_transpose_nchw(*args: Any) -> Scheduled:
         return empty_contraction(data, weight, phases.result_shape, steps, 1, "result")
     result = phases.result(sums(shape, phases.seen(data), phases.weight(weight)))
     return scheduled_as_graph(result, steps, 1, [data, weight])
+
+
+versioned(1, conv2d_transpose_nchw)
 
 
 def convolution_graph(shape: ConvShape, epilogue: Any, packed: bool, block: int = 0) -> Scheduled:
@@ -90,50 +93,3 @@ def convolution_graph(shape: ConvShape, epilogue: Any, packed: bool, block: int 
 
     conv = sums(shape, data, from_hwio if shape.channels_last else weight, block)
     return scheduled_as_graph(conv, steps, channels, [data, weight])
-
-
-def blocked(sizes: Sequence[int], block: int) -> tuple[int, ...]:
-    """A shape with the channels first, or with blocks of them last."""
-    if not block:
-        return tuple(sizes)
-    return (sizes[0], sizes[1] // block, *sizes[2:], block)
-
-
-def sums(shape: ConvShape, data: Tensor, weight: Weight, block: int = 0) -> Tensor:
-    """The sums of a convolution: the layout of the data, the type that sums are kept in.
-
-    Args:
-        data: in the layout of the shape.
-        weight: (output channel, input channel of the group, place in the window...) -> a weight.
-    """
-    kind, _ = accumulated(shape.dtype)
-    many = block or shape.ci_group
-    outer = te.reduce_axis((0, shape.ci_group // many), name="co") if block else 0
-    inner = te.reduce_axis((0, many), name="c")
-    window = shape.window_axes()
-
-    def element(n: Any, *rest: Any) -> Any:
-        _, o, *place = channels_first(shape, (n, *rest))
-        at = [
-            p * s + r * d - b
-            for p, s, r, d, b in zip(place, shape.strides, window, shape.dilation, shape.before)
-        ]
-        if block:
-            channel, group = o * block + place[-1], o // (shape.co_group // block)
-            own = channel_of(shape, group, shape.ci_group // block, outer)
-            read: Any = data(n, own, *at, inner)
-        else:
-            channel, group = o, o // shape.co_group
-            own = channel_of(shape, group, shape.ci_group, inner)
-            read = data(n, *in_layout(shape, own, *at))
-        tests = [i >= 0 for i, b in zip(at, shape.before) if b]
-        tests += [i < size for i, size, a in zip(at, shape.image, shape.after) if a]
-        if tests:
-            read = te.if_then_else(te.all(*tests), read, te.const(0, shape.dtype))
-        factor = weight(channel, outer * block + inner, *window)
-        return te.sum(
-            read.astype(kind) * factor.astype(kind),
-            axis=[*([outer] if block else []), inner, *window],
-        )
-
-    return te.compute(blocked(shape.result_shape, block), element, name="conv")

@@ -19,9 +19,9 @@ from whet.compiler.te import Stage, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
+from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.gpu.layout import (
+from whet.search_spaces.operators.conv_layout import (
     channel_of,
     channels_first,
     in_layout,

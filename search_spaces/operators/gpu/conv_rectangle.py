@@ -11,8 +11,8 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
+from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
 from whet.search_spaces.operators.gpu.conv_implicit import implicit_tiles
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, WARP, busy, held

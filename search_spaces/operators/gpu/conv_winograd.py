@@ -27,10 +27,10 @@ from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.compiler.topi.nn.winograd import WINDOW, matrix_row
 from whet.compiler.topi.nn.winograd_matrices import Matrix, winograd_matrices
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.cpu.conv.winograd import variants
-from whet.search_spaces.operators.gpu.layout import channels_first, in_layout, pixel, weight_index
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.operators.conv_layout import channels_first, in_layout, pixel, weight_index
 from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
+from whet.search_spaces.rules.cpu.conv.winograd import variants
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     gemm_stages,
     matrix_operand,

@@ -13,14 +13,14 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.operators.arguments import BYTES
-from whet.search_spaces.operators.cpu.gemm.gemm import Gemm, operands
+from whet.search_spaces.operators.arguments import BYTES, accumulated
+from whet.search_spaces.operators.gemm_arguments import Gemm, operands
 from whet.search_spaces.operators.gpu.results import (
     Scheduled,
-    accumulated,
     empty_contraction,
     refuse_packed,
     scheduled_as_graph,
+    versioned,
     with_epilogue,
 )
 from whet.search_spaces.rules.gpu.contraction.gemm import (
@@ -72,11 +72,14 @@ def _gemm(fields: str, *args: Any, **fixed: Any) -> Scheduled:
     return s, arguments
 
 
-matmul = partial(_gemm, "N K M transpose_a transpose_b dtype epilogue packed")
-dense = partial(
-    _gemm, "N K M dtype epilogue packed", transpose_b=True, names=("data", "weight", "dense")
+matmul = versioned(2, partial(_gemm, "N K M transpose_a transpose_b dtype epilogue packed"))
+dense = versioned(
+    1,
+    partial(
+        _gemm, "N K M dtype epilogue packed", transpose_b=True, names=("data", "weight", "dense")
+    ),
 )
-batch_matmul = partial(_gemm, "batch N K M transpose_a transpose_b dtype epilogue")
+batch_matmul = versioned(1, partial(_gemm, "batch N K M transpose_a transpose_b dtype epilogue"))
 
 
 def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> Scheduled:
@@ -88,6 +91,9 @@ def matvec(N: int, K: int, dtype: str = "float32", epilogue: Any = ()) -> Schedu
     if not N * K:
         return empty_contraction(A, x, (N,), steps, 0, "y")
     return _contraction(A, x, (N,), lambda index, k: (A(*index, k), x(k)), K, steps, 0, "y")
+
+
+versioned(1, matvec)
 
 
 def _contraction(

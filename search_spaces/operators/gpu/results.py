@@ -12,11 +12,10 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import PlaceholderOp, Schedule, Tensor
-from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import schedule_graph
-from whet.search_spaces.operators.arguments import BYTES
+from whet.search_spaces.operators.arguments import accumulated
 from whet.search_spaces.rules.gpu.hardware.threads import bind_fused
 
 _THREADS = 128
@@ -25,13 +24,10 @@ Scheduled = tuple[Schedule, list[Tensor]]
 """A schedule, and the arguments of its kernel in order."""
 
 
-def accumulated(dtype: str) -> tuple[str, str]:
-    """The types that a contraction of a stored type is accumulated in, and stored in.
-
-    >>> accumulated("float16"), accumulated("int8")
-    (('float32', 'float16'), ('int32', 'int32'))
-    """
-    return ("int32", "int32") if dtype in BYTES else (summed_in(dtype), dtype)
+def versioned(version: int, function: Callable[..., Scheduled]) -> Callable[..., Scheduled]:
+    """A function for GPUs with a version of its own: to be raised when its programs change."""
+    function.version = version  # type: ignore[attr-defined]
+    return function
 
 
 def with_epilogue(

@@ -8,7 +8,7 @@ from typing import Any
 
 from whet.compiler.te import Stage
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.expr import IterVar
+from whet.compiler.tir.expr import IterVar, ProducerLoad, Var
 from whet.search_spaces.graph.stages import Group, Node, extent_of
 
 # Handing a loop to other threads costs microseconds; smaller computations stay on one.
@@ -36,7 +36,9 @@ def around(sizes: Sequence[int], middle: int) -> list[int]:
     return list(sizes[max(at - 1, 0) : at + 2])
 
 
-def vectorized(stage: Stage, axis: IterVar, size: int, unroll: int = 1) -> list[IterVar]:
+def vectorized(
+    stage: Stage, axis: IterVar, size: int, unroll: int = 1, tail: str = "guard"
+) -> list[IterVar]:
     """Split an axis so that ``unroll`` vectors of ``size`` lanes are computed at once.
 
     Args:
@@ -44,6 +46,7 @@ def vectorized(stage: Stage, axis: IterVar, size: int, unroll: int = 1) -> list[
         axis: a loop of it, which keeps its place.
         size: lanes; 1: no vectors.
         unroll: vectors that are unrolled.
+        tail: of the splits; ``"shift"`` for a stage without a reduction.
 
     Returns:
         The loops, outermost first; the last ones are unrolled and vectorised.
@@ -51,9 +54,9 @@ def vectorized(stage: Stage, axis: IterVar, size: int, unroll: int = 1) -> list[
     extent = extent_of(axis) if axis.dom is not None else None
     loops = [axis]
     if unroll > 1 and (extent is None or size * unroll < extent):
-        loops[-1:] = stage.split(axis, factor=size * unroll)
+        loops[-1:] = stage.split(axis, factor=size * unroll, tail=tail)
     if size > 1 and extent != size:
-        loops[-1:] = stage.split(loops[-1], factor=size)
+        loops[-1:] = stage.split(loops[-1], factor=size, tail=tail)
     if unroll > 1 and len(loops) > 2:
         stage.unroll(loops[1])
     if size > 1:
@@ -66,6 +69,38 @@ def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar | None:
     if not axes:
         return None
     return axes[0] if len(axes) == 1 else stage.fuse(*axes)
+
+
+def axes_together(node: Node) -> tuple[tuple[int, ...], ...]:
+    """The places of a node's axes; neighbours that every read goes through as through one, in one.
+
+    Such loops may be fused, and vectors run over the ends of the inner one. What an expression
+    itself asks for, as a mask ``j <= i`` does, stays a loop.
+    """
+    axes = [a.var for a in node.op.axis]
+    asked = _asked_for(node)
+    pieces: list[tuple[int, ...]] = [(0,)]
+    for k in range(1, len(axes)):
+        steps = [(r.stride(axes[k - 1]), r.stride(axes[k])) for r in node.reads]
+        same = all(a is not None and b is not None and a == b * node.extents[k] for a, b in steps)
+        if same and not asked & {axes[k - 1], axes[k]}:
+            pieces[-1] += (k,)
+        else:
+            pieces.append((k,))
+    return tuple(pieces)
+
+
+def _asked_for(node: Node) -> set[Var]:
+    """The axes of a node that its expression has outside of what it reads."""
+    found: set[Var] = set()
+    waiting: list[Any] = list(getattr(node.op, "body", ()))
+    while waiting:
+        n = waiting.pop()
+        if isinstance(n, Var):
+            found.add(n)
+        elif type(n) is not ProducerLoad:
+            waiting.extend(n.parts)
+    return found & {a.var for a in node.op.axis}
 
 
 def define_parallel(group: Group) -> bool:
@@ -120,6 +155,8 @@ def worth_threads(group: Group) -> bool:
 def contiguous(node: Node) -> bool:
     """True if every read goes through its tensor as the node goes through its own elements."""
     own = [a.var for a in node.op.axis]
+    if len(own) > 1 and _asked_for(node):
+        return False
     for access in node.reads:
         if access.is_affine and not access.variables:
             continue  # one element for all

@@ -1,8 +1,9 @@
-"""The rule for one reduction without reuse: row and column sums, maxima, pooling, argmax.
+"""The rule for one reduction without reuse: row and column sums, maxima, pooling, running sums.
 
 It reads memory once, in order: that order decides whether the lanes of a vector sum up parts of a
 row, or neighbouring elements (:mod:`sums`). Where there are few elements to keep threads busy, the
-reduction itself is cut into chunks.
+reduction itself is cut into chunks. Running sums and products are statements of their own
+(:mod:`scans`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.te.lang.tensor import Tensor
+from whet.compiler.te.lang.tensor import ExternOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, extent_of
@@ -23,16 +24,21 @@ from whet.search_spaces.rules.cpu.loops import (
     vectorized,
     worth_threads,
 )
+from whet.search_spaces.rules.cpu.scans import in_vectors, is_scan
 from whet.search_spaces.rules.cpu.sums import (
     ACROSS,
     ALONG,
     Way,
     attach,
     first_of,
+    slide_across,
+    slides,
     sum_across,
     sum_along,
     unrolls,
     way_of,
+    window_sizes,
+    window_unrolls,
 )
 from whet.search_spaces.rules.vectors import lanes_of
 
@@ -46,10 +52,16 @@ class Reduction(Rule):
 
     def applies(self, group: Group) -> bool:
         """A reduction that is not a part of a chain of rows, nor of a form that is tiled."""
-        return group.role in (REDUCTION, TILED) and not group.members
+        return is_scan(group) or (group.role in (REDUCTION, TILED) and not group.members)
+
+    def rewrite(self, group: Group) -> Tensor | None:
+        """A running reduction as statements in vectors; others stay as they are."""
+        return in_vectors(group) if is_scan(group) else None
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Choose the lanes, the steps that are unrolled, chunks and threads."""
+        if isinstance(group.anchor.op, ExternOp):
+            return  # a scan, whose statements are scheduled already
         node = group.anchor
         lanes = lanes_of(group.target, node.dtype)
         way = way_of(node, lanes)
@@ -97,11 +109,19 @@ def _knobs(group: Group, way: Way, lanes: int) -> _Plan:
     window = prod(node.reduce_extents)
     worth = worth_threads(group)
     few = node.points // (way.extent if way.kind == ACROSS else 1)
+    window_moves = way.kind == ACROSS and slides(node, way.axes[0])
 
     def define(name: str, choices: list, default: Any, quick: list | None = None) -> None:
         plan[name] = group.choose(name, choices, default, quick)
 
-    if way.kind != "plain":
+    if window_moves:
+        sizes = window_sizes(way.extent, lanes, vector_sizes(way.extent, lanes, 8))
+        first = sizes[-1] if way.extent in sizes else sizes[min(2, len(sizes) - 1)]
+        every = list(dict.fromkeys((1, *sizes)))
+        plan["size"] = group.choose("windows", every, first, around(sizes, first))
+        steps = window_unrolls(node)
+        define("unroll", steps, steps[-1], [1, steps[-1]])
+    elif way.kind != "plain":
         sizes = vector_sizes(way.extent, lanes, 8)
         # A row that is longer than the registers are is read as a whole: memory likes long reads.
         rows = way.kind == ACROSS and window >= _LONG and way.extent > sizes[-1]
@@ -151,6 +171,14 @@ def _across(
     s: Schedule, group: Group, tensor: Tensor, way: Way, plan: _Plan, chunked: bool
 ) -> None:
     axis, last = way.axes[0], s[tensor]
+    if slides(group.anchor, axis) and not (chunked or group.consumers) and len(last.op.axis) > 1:
+        local, loops = slide_across(s, tensor, axis, plan.size, plan.unroll)
+        loop = fused(last, loops)
+        assert loop is not None
+        s[local].compute_at(last, loop)
+        if plan.parallel:
+            last.parallel(loop)
+        return
     others, over = sum_across(last, axis + chunked, plan.size, plan.rows, plan.unroll)
     if chunked:
         last.parallel(others[0])

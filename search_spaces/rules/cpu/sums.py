@@ -22,7 +22,12 @@ ACROSS = "across"  # the lanes sum up different elements
 PLAIN = "plain"  # no vectors
 
 _UNROLLED_WINDOW = 16
+#: windows of a row of so many registers are summed up at once
+ROW_REGISTERS = 8
 _UNROLLED_LANES = 32
+# A register's lanes are combined in vectors of so many, and those one by one: half the steps that
+# wait for each other, or fewer.
+_LAST_LANES = 4
 # Steps whose sum is taken without a break: the sums of such blocks cost nothing to be seen, while
 # 4,000,000 times 0.1 are wrong by 2e-7 instead of 9e-4 of the sum (Zen 4, 256 bits).
 _BLOCK = 256
@@ -120,9 +125,10 @@ def sum_along(
     _, lane = stage.split(k, factor=partial)
     first = first_of(s.rfactor(tensor, lane, factor_axis=-1))
     made = _in_blocks(s, first, unroll) if block else [(first, unroll)]
-    if partial > lanes:
-        _, lane = s[tensor].split(s[tensor].op.reduce_axis[0], factor=lanes)
-        made.append((first_of(s.rfactor(tensor, lane, factor_axis=-1)), 0))
+    for fewer in (lanes, _LAST_LANES):
+        if partial > fewer >= 2 and lanes >= fewer:
+            _, lane = s[tensor].split(s[tensor].op.reduce_axis[0], factor=fewer)
+            made.append((first_of(s.rfactor(tensor, lane, factor_axis=-1)), 0))
     for part, steps in made:
         _lanes_innermost(s[part], steps)
     (last,) = s[tensor].op.reduce_axis
@@ -206,7 +212,7 @@ def sum_across(
         axis: the place of the data axis whose neighbours are computed at once.
         size: lanes.
         rows: whether a row is done before the next step of the reduction.
-        unroll: steps of the innermost loop of the reduction that are unrolled.
+        unroll: steps of the reduction's innermost loops that are unrolled.
 
     Returns:
         The data loops outside of the vectors' loops; and the loops over vectors (none if one vector
@@ -216,15 +222,81 @@ def sum_across(
     steps = list(stage.op.reduce_axis)
     *over, lane = vectorized(stage, stage.op.axis[axis], size)
     written: list[IterVar] = []
-    if unroll > 1:
-        written = [steps.pop()]
+    while steps and unroll > 1:
+        if written and extent_of(steps[-1]) > unroll:
+            break
+        written.insert(0, steps.pop())
         if extent_of(written[0]) > unroll:
             outer, written[0] = stage.split(written[0], factor=unroll)
             steps.append(outer)
+            unroll = 1
+        else:
+            unroll //= extent_of(written[0])
         stage.unroll(written[0])
     middle = [*steps, *over] if rows else [*over, *steps]
     stage.reorder(*others, *middle, *written, lane)
     return others, over
+
+
+def slides(node: Node, axis: int) -> bool:
+    """True where a reduction reads windows that move along a data axis: ``A[y * 2 + ry]``.
+
+    Of one output: those of several are cached all together, or not at all.
+    """
+    if node.op.num_outputs > 1:
+        return False
+    own, steps = node.op.axis[axis].var, {a.var for a in node.op.reduce_axis}
+    indices = [i for access in node.reads for i in access.indices if i is not None]
+    return any(own in i.atoms and steps & set(i.atoms) for i in indices)
+
+
+def window_sizes(extent: int, lanes: int, sizes: Sequence[int]) -> list[int]:
+    """Neighbours to take windows of at once: a whole row at last, where registers hold one.
+
+    Args:
+        extent: of the axis.
+        lanes: elements in a register.
+        sizes: of whole registers.
+    """
+    whole = [extent] if extent <= ROW_REGISTERS * lanes else []
+    return list(dict.fromkeys((*(n for n in sizes if n not in whole), *whole)))
+
+
+def window_unrolls(node: Node) -> list[int]:
+    """How many steps of a window may be unrolled: none, a row, and all of a small one."""
+    extents = node.reduce_extents
+    steps = [1, *(n for n in (extents[-1], prod(extents)) if n <= _UNROLLED_WINDOW)]
+    return list(dict.fromkeys(steps))
+
+
+def slide_across(
+    s: Schedule, tensor: Tensor, axis: int, size: int, unroll: int
+) -> tuple[Tensor, list[IterVar]]:
+    """Reduce ``size`` neighbouring windows at once, in registers.
+
+        for j:
+            r[ramp(16)] = 0
+            for k: r[ramp(16)] += A[j*32 + k + ramp(16, step 2)]
+            B[j*16 + ramp(16)] = r[ramp(16)]
+
+    Args:
+        s: the schedule.
+        tensor: the reduction's, which no other reduction of the schedule splits.
+        axis: the place of the data axis along which the windows move.
+        size: lanes.
+        unroll: steps of the reduction's innermost loops that are unrolled.
+
+    Returns:
+        What is summed up in registers, to be computed at the innermost of the loops around the
+        vectors; and those loops, outermost first.
+    """
+    local = s.cache_write(tensor, "local")
+    stage = s[tensor]
+    others = [a for k, a in enumerate(stage.op.axis) if k != axis]
+    *over, lane = vectorized(stage, stage.op.axis[axis], size)
+    stage.reorder(*others, *over, lane)
+    sum_across(s[local], axis, size, False, unroll)
+    return local, [*others, *over]
 
 
 def unrolls(extent: int) -> list[int]:

@@ -5,10 +5,6 @@ from __future__ import annotations
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
-from whet.search_spaces.rules.cpu.injective import Injective
-from whet.search_spaces.rules.cpu.reduction import Reduction
-from whet.search_spaces.rules.cpu.rows import Rows
-from whet.search_spaces.rules.cpu.tiling.tiled import Tiled
 
 
 class DefaultLoops(Rule):
@@ -22,5 +18,16 @@ class DefaultLoops(Rule):
         """Nothing."""
 
 
-RULES: tuple[Rule, ...] = (Tiled(), Rows(), Reduction(), Injective(), DefaultLoops())
-"""The first that applies to a group schedules it; the last applies to all."""
+_ROOM = "whet.search_spaces.rules.cpu"
+RULES: tuple[str, ...] = (
+    f"{_ROOM}.gemm.matvec:MatVec",
+    f"{_ROOM}.gemm.rule:Gemm",
+    f"{_ROOM}.conv.rule:Convolution",
+    f"{_ROOM}.conv.depthwise:Depthwise",
+    f"{_ROOM}.tiling.tiled:Tiled",
+    f"{_ROOM}.rows:Rows",
+    f"{_ROOM}.reduction:Reduction",
+    f"{_ROOM}.injective:Injective",
+    f"{_ROOM}.table:DefaultLoops",
+)
+"""Homes of rules: the first that applies to a group schedules it; the last applies to all."""

@@ -23,7 +23,7 @@ from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.access import Access
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, Group, Node
-from whet.search_spaces.rules.cpu.injective import crossing_axis
+from whet.search_spaces.rules.cpu.transposes import crossing_axis
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 from whet.search_spaces.rules.gpu.hardware.threads import (
     Block,

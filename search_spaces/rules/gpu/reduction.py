@@ -24,11 +24,11 @@ from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
+from whet.search_spaces.forms.widened_sum import of_widened, widened
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
 from whet.search_spaces.rules.cpu.sums import ACROSS, ALONG, Way, first_of, way_of
 from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
-from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
 from whet.search_spaces.rules.gpu.hardware.threads import (
     attach,
     bind,

@@ -6,15 +6,7 @@ from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
-from whet.search_spaces.rules.gpu.columns import GpuColumns
-from whet.search_spaces.rules.gpu.contraction.tiled import GpuTiled
 from whet.search_spaces.rules.gpu.hardware.threads import bind_fused
-from whet.search_spaces.rules.gpu.injective import GpuInjective
-from whet.search_spaces.rules.gpu.multi_kernel import GpuMultiKernel
-from whet.search_spaces.rules.gpu.reduction import GpuReduction
-from whet.search_spaces.rules.gpu.rows import GpuRows
-from whet.search_spaces.rules.gpu.scan import GpuScan
-from whet.search_spaces.rules.gpu.window import GpuWindow
 
 
 class GpuElementwiseFallback(Rule):
@@ -31,15 +23,16 @@ class GpuElementwiseFallback(Rule):
                 bind_fused(s[node.tensor])
 
 
-RULES: tuple[Rule, ...] = (
-    GpuTiled(),
-    GpuWindow(),
-    GpuRows(),
-    GpuColumns(),
-    GpuMultiKernel(),
-    GpuReduction(),
-    GpuInjective(),
-    GpuScan(),
-    GpuElementwiseFallback(),
+_ROOM = "whet.search_spaces.rules.gpu"
+RULES: tuple[str, ...] = (
+    f"{_ROOM}.contraction.tiled:GpuTiled",
+    f"{_ROOM}.window:GpuWindow",
+    f"{_ROOM}.rows:GpuRows",
+    f"{_ROOM}.columns:GpuColumns",
+    f"{_ROOM}.multi_kernel:GpuMultiKernel",
+    f"{_ROOM}.reduction:GpuReduction",
+    f"{_ROOM}.injective:GpuInjective",
+    f"{_ROOM}.scan:GpuScan",
+    f"{_ROOM}.table:GpuElementwiseFallback",
 )
-"""The first that applies to a group schedules it; the last applies to all."""
+"""Homes of rules: the first that applies to a group schedules it; the last applies to all."""

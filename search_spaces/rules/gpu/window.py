@@ -17,11 +17,11 @@ from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import IterVar
+from whet.search_spaces.forms.widened_sum import of_widened, widened
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group
 from whet.search_spaces.rules.cpu.tiling.tiled import staged_for_operands
-from whet.search_spaces.rules.gpu.contraction.widened_sum import of_widened, widened
 from whet.search_spaces.rules.gpu.hardware.threads import (
     bind_fused,
     schedule_staged,

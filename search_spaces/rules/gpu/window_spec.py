@@ -10,8 +10,7 @@ from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir.expr import Reduce
 from whet.search_spaces.graph.access import Access
-from whet.search_spaces.graph.stages import Node
-from whet.search_spaces.rules.cpu.tiling.spec import constant_extents
+from whet.search_spaces.graph.stages import Node, constant_extents
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 
 Tile = tuple[int, int]

@@ -14,17 +14,6 @@ from whet.search_spaces import using_config, using_resolver
 from whet.search_spaces.template.config_scope import resolvers_in_force
 
 
-@pytest.fixture
-def logs(tmp_path):
-    with TuningLog(tmp_path / "a.db") as a, TuningLog(tmp_path / "b.db") as b:
-        yield a, b
-
-
-@pytest.fixture
-def task():
-    return scale_task()
-
-
 def by(task):
     """What a task's kernel is tuned by now."""
     return whet.build(task).tuned_by

@@ -1,7 +1,6 @@
 """Which record apply_best takes: exact, another device's, a near shape's, or none at all."""
 
 import shlex
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +8,13 @@ from apply_logs import COLUMNS, ROWS, record, said, scale, scale_task, tiled
 
 import whet
 from whet import te
+from whet.autotune.results.recorded import read_recorded
 from whet.compiler import topi
 from whet.compiler.errors import ArgumentError, LogError
 from whet.db import TuningLog
 from whet.measure import MeasureOptions
 from whet.measure.device.names import this_device
+from whet.measure.values import MeasureResult
 from whet.search_spaces import Config
 
 QUICK = MeasureOptions(
@@ -58,10 +59,29 @@ def test_a_search_is_found_by_build_and_by_the_template(tmp_path):
         assert schedule.tuned_by == by == schedule.copy().tuned_by
         assert whet.build(schedule, args).tuned_by == by
     assert str(whet.lower(schedule, args)) == str(whet.lower(*task.instantiate(config)))
-    assert whet.build(task, log=path).tuned_by == replace(
-        by, why="the best record of the log that was named"
-    )
+    assert whet.build(task, log=path).tuned_by == by
     assert whet.build(task).tuned_by is None  # nobody asked a log
+
+
+def test_what_a_search_measured_after_anothers_finalists_is_chosen_by_all(log):
+    task = scale_task()
+    names = (task.workload, task.target, this_device(), task.config_space.fingerprint)
+
+    def measured(run, number, config, cost, when):
+        log.add_trial(run, number, config, MeasureResult("ok", (cost,), timestamp=when))
+
+    killed = record(log, task, task.config_space.default, 4e-6)
+    finals = log.start_run(*names, "finalists")
+    measured(finals, 0, task.config_space.default, 4e-6, 10.0)
+    measured(finals, 1, tiled(task, 4), 3e-6, 11.0)
+    log.finish_run(finals)
+    assert built(task, log)[1] == tiled(task, 4)
+    measured(killed, 5, tiled(task, 16), 2e-6, 20.0)
+    by, config, text = built(task, log)
+    assert (config, by.trial, text) == (tiled(task, 16), (killed, 5), "")
+    assert whet.build(task, log=log.location).tuned_by.trial == (killed, 5)
+    recorded = read_recorded(log, task.workload, task.target, names[3])  # as `whet best` does
+    assert recorded.best.config == tiled(task, 16) and not recorded.compared
 
 
 def test_its_own_record_comes_before_a_cheaper_one_of_another_device(log):
@@ -274,3 +294,21 @@ def test_hostile_fallbacks(tmp_path, fallback, hint):
     text = str(caught.value)
     assert f"apply_best(fallback={fallback!r}): there is no such fallback" in text
     assert hint in text and "fallbacks: 'none', 'device', 'shape'; " in text
+
+
+def test_build_from_a_log_goes_as_far_as_it_is_told(log):
+    task, near = scale_task(), scale_task(96)
+    record(log, task, tiled(task, 16), 1e-6, device=BIG)
+    for wrong in ("none", "device"):
+        with pytest.raises(LogError, match="it was never tuned there"):
+            whet.build(near, log=log, fallback=wrong)
+    with pytest.raises(LogError, match="on other machines only"):
+        whet.build(task, log=log)
+    assert whet.build(task, log=log, fallback="device").tuned_by.how == "device"
+    assert whet.build(near, log=log, fallback="shape").tuned_by.how == "shape"
+    assert whet.build(task, log=log, device="cpu-big").tuned_by.how == "exact"
+    with pytest.raises(ArgumentError, match=r"build\(fallback='far'\): there is no such fallback"):
+        whet.build(task, log=log, fallback="far")
+    for given in ({}, {"inputs": task}):
+        with pytest.raises(ArgumentError, match="a fallback chooses among the records of a log"):
+            whet.build(given.get("inputs", whet.lower(*task.instantiate())), fallback="shape")

@@ -7,26 +7,16 @@ import subprocess
 import sys
 
 import pytest
-from apply_logs import COLUMNS, record, scale_task, tiled
+from apply_logs import COLUMNS, record, said, scale, scale_task, tiled
 
 import whet
+from whet.autotune import create_task
 from whet.compiler.abi.tuned_by import TunedBy
 from whet.compiler.errors import ArtifactError, LogError
-from whet.db import TuningLog
 from whet.db.tune_command import tune_command, word
+from whet.measure.device.identity import device_of
 from whet.measure.device.names import this_device
 from whet.search_spaces import Workload
-
-
-@pytest.fixture
-def logs(tmp_path):
-    with TuningLog(tmp_path / "a.db") as a, TuningLog(tmp_path / "b.db") as b:
-        yield a, b
-
-
-@pytest.fixture
-def task():
-    return scale_task()
 
 
 def test_tuned_by_survives_export_pickling_and_json(logs, task, tmp_path):
@@ -49,6 +39,76 @@ def test_tuned_by_survives_export_pickling_and_json(logs, task, tmp_path):
     assert str(found).startswith("exact: test/apply_scale(64, 64) on cpu-")
     whet.build(task).export_library(tmp_path / "plain.tar")
     assert whet.runtime.load_module(tmp_path / "plain.tar").tuned_by is None
+
+
+def test_lowering_first_keeps_it(logs, task):
+    a, _ = logs
+    record(a, task, tiled(task, 4), 1e-6)
+    with whet.apply_best(a), task.target:
+        schedule, args = scale(*task.args)
+        found = schedule.tuned_by
+        mod = whet.lower(schedule, args, name="f")
+    assert found.how == "exact"
+    assert whet.build(mod, target=task.target).tuned_by == found
+    assert whet.build({task.target: mod}).tuned_by == found
+    assert whet.build(mod["f"], target=task.target).tuned_by == found
+    assert whet.build([schedule], args, task.target).tuned_by == found
+    assert whet.lower(mod)["f"].attrs["tuned_by"] == found
+    plain = whet.lower(*task.instantiate(), name="f")
+    schedule.tuned_by = None
+    mine = whet.lower(schedule, args, name="f")
+    assert whet.build(plain, target=task.target).tuned_by is None
+    assert mine.program_hash() == mod.program_hash()  # the same program, whoever chose it
+
+
+def test_each_function_of_a_list_says_its_own(logs, task, tmp_path):
+    a, _ = logs
+    other = scale_task(32)
+    record(a, task, tiled(task, 4), 1e-6)
+    with said(), whet.apply_best(a), task.target:
+        mods = [whet.lower(*scale(*t.args), name=n) for n, t in (("f", task), ("g", other))]
+    mods.append(whet.lower(*other.instantiate(), name="h"))
+    kernels = whet.build(mods, target=task.target)
+    kernels.export_library(tmp_path / "k.so")
+    for module in (kernels, whet.runtime.load_module(tmp_path / "k.so")):
+        hows = {name: module[name].tuned_by for name in ("f", "g", "h")}
+        assert (hows["f"].how, hows["f"].workload) == ("exact", str(task.workload))
+        assert (hows["g"].how, hows["g"].workload) == ("default", str(other.workload))
+        assert hows["h"] is None and module.tuned_by == hows["f"]
+    assert whet.build(mods[::-1], target=task.target).tuned_by == hows["g"]  # h has none
+
+
+def test_modules_that_import_others_say_theirs(logs, task, tmp_path):
+    a, _ = logs
+    record(a, task, tiled(task, 4), 1e-6)
+    with whet.apply_best(a):
+        inner = whet.build(task, name="inner")
+    outer = whet.build(scale_task(32), name="outer")
+    outer.import_module(inner)
+    assert outer["outer"].tuned_by is None and outer.tuned_by == inner.tuned_by
+    assert outer.get_function("inner", True).tuned_by == inner.tuned_by
+    outer.export_library(tmp_path / "k.so")
+    assert whet.runtime.load_module(tmp_path / "k.so").tuned_by == inner.tuned_by
+
+
+def test_a_schedule_on_a_gpu_says_it_too(logs):
+    a, _ = logs
+    task = create_task("matmul", args=(16, 16, 16), target="cuda -arch=sm_80")
+    here = device_of(task.target, "cuda-emulator")
+    record(a, task, task.config_space.default, 1e-6, device=here)
+    kernel = whet.build(task, log=a, device="cuda-emulator")
+    assert kernel.tuned_by.how == "exact" and kernel.tuned_by == kernel.entry_func.tuned_by
+
+
+def test_a_library_of_before_says_it_for_its_entry(task):
+    from whet.compiler.runtime.library.export import metadata
+    from whet.compiler.runtime.load import _artifact
+
+    sound = TunedBy("exact", "w", "llvm", "cpu-1", 1.0, (1, 2), "a.db", "best")
+    data = json.loads(metadata(whet.build(task)))
+    name = data["signatures"][0]["name"]
+    assert _artifact(data | {"tuned_by": sound.to_json()}).tuned_by == {name: sound}
+    assert _artifact(data | {"tuned_by": None}).tuned_by == {}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +134,9 @@ def test_damaged_words_about_it_are_an_artifact_error(change, task):
     with pytest.raises(ValueError):
         TunedBy.from_json(sound.to_json() | change)
     data = json.loads(metadata(whet.build(task))) | {"tuned_by": sound.to_json() | change}
+    with pytest.raises(ArtifactError, match="what it tells of itself is damaged"):
+        _module("load", data, None)
+    data["tuned_by"] = {"f": sound.to_json() | change}
     with pytest.raises(ArtifactError, match="what it tells of itself is damaged"):
         _module("load", data, None)
     for wrong in ([], "exact", 3, {"how": "exact"}):

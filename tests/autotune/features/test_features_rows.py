@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import whet
-from whet import te
+from whet import te, topi
 from whet.autotune.features import NAMES, LoopFeatures
 from whet.autotune.features.batch import Batch
 from whet.autotune.features.columns import columns
 from whet.autotune.features.loops.structures import Structures
 from whet.autotune.features.loops.trace import run, shape_of
+from whet.measure import ReplayPool
 
 
 def drawn(task, n, rng):
@@ -156,7 +157,9 @@ def test_a_template_that_keeps_traced_sizes_is_run_with_plain_ones():
 
 
 def test_sizes_alone_make_few_structures_of_a_derived_space():
-    task = whet.create_task(outputs=[spaces.product(256, 256, 256)], target="llvm -num_threads=1")
+    task = whet.create_task(
+        outputs=[spaces.product(256, 256, 256, "int32")], target="llvm -num_threads=1"
+    )
     space, rng = task.config_space, np.random.default_rng(3)
     places = [list(space.knobs).index(name) for name in ("tile", "blocks_i", "blocks_j")]
     points = np.repeat([space.encode(space.default)], 600, axis=0)
@@ -175,6 +178,19 @@ def test_no_points_give_no_rows_and_one_point_one():
     features = LoopFeatures(task)
     assert features.of_points(np.zeros((0, 3), np.int64)).shape == (0, len(NAMES))
     assert features.of_points(np.zeros((1, 3), np.int64)).shape == (1, len(NAMES))
+
+
+def test_a_program_of_an_extern_call_has_no_row(tmp_path):
+    data = te.placeholder((64, 32), name="data")
+    out = topi.cumsum(data, axis=1)
+    task = whet.create_task(outputs=[out], args=[data, out], target="llvm")
+    features = LoopFeatures(task)
+    default = np.array([task.config_space.encode(task.config_space.default)], dtype=np.int64)
+    assert np.isnan(features.of_points(np.concatenate([default, default]))).all()
+    found = whet.tune(
+        task, 1, tmp_path / "a.db", "xgb", ReplayPool(lambda inp: 1e-3), progress=False
+    )
+    assert found.best.is_default
 
 
 def test_structures_are_forgotten_when_there_are_too_many():

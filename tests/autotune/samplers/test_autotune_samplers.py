@@ -258,6 +258,6 @@ def test_unknown_samplers_are_refused_with_the_known_ones():
 
 
 def test_the_window_of_the_checks_is_the_usual_one():
-    from whet.autotune.search.loop import window_of
+    from whet.autotune.search.order import window_of
 
     assert window_of(2) == WINDOW

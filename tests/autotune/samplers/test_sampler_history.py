@@ -12,14 +12,15 @@ import pytest
 from autotune_synthetic import gemm_cost, gemm_space, result
 from samplers_check import SynthFeatures, bare_space, tied_space
 
+from whet.autotune.results.point_reader import PointReader
+from whet.autotune.results.recall import recall
+from whet.autotune.results.recorded_columns import place
 from whet.autotune.samplers import SAMPLERS, make_sampler
 from whet.autotune.samplers.contract.history import History, Trials
 from whet.autotune.samplers.contract.point_table import PointTable
 from whet.autotune.samplers.model import featurizer
 from whet.autotune.samplers.model.featurizer import Programs
-from whet.autotune.search.recall import Reader, recall
 from whet.autotune.search.study import Search
-from whet.db.values.claims import LoggedPoint
 
 ALL = {name: (lambda name=name: name) for name in SAMPLERS} | {
     "foreign": lambda: optuna.samplers.NSGAIISampler(population_size=8, seed=1)
@@ -39,11 +40,12 @@ def elsewhere(space):
 class Driver:
     """Asks and tells as a cluster would: late results are told when they come."""
 
-    def __init__(self, name, window=4, features=False):
+    def __init__(self, name, window=4, features=False, numbered=False):
         self.space = gemm_space()
         given = {"features": SynthFeatures(self.space, gemm_cost)} if features else {}
         self.search = Search(self.space, make_sampler(ALL[name](), self.space, 3, **given))
-        self.window, self.told = window, []
+        self.window, self.told, self.numbered = window, [], numbered
+        self.news = []
         self.configs, self.deltas, self.waiting = [], [], []
 
     def run(self, count):
@@ -52,9 +54,17 @@ class Driver:
         return [config.key for config in self.configs]
 
     def step(self):
-        number, news = len(self.configs), []
+        number, news = len(self.configs), self.news
+        self.news = []
         if number == 10:
             config, cost = elsewhere(self.space)
+            if self.numbered:  # the other's trial takes a place of its own
+                self.search.place(config, own=False)
+                self.search.observe(10, result(cost))
+                self.configs.append(config)
+                self.deltas.append(None)
+                self.news = ["t700"]
+                return
             assert self.search.learn(config, result(cost))
             news.append("t700")
         for one in list(self.waiting):
@@ -75,13 +85,18 @@ class Driver:
         self.waiting.remove(number)
 
     def logged(self):
-        """The rows of a log."""
+        """The rows of a log, in which the other search recorded two trials under its numbers."""
         config, cost = elsewhere(self.space)
-        rows = [LoggedPoint(700, 9, 0, text_of(config), "ok", cost, None)]
+        rows = [(700, 9, 0, text_of(config), "ok", cost, "[]")]
         for number, (config, told) in enumerate(zip(self.configs, self.deltas)):
-            cost = gemm_cost(config)
-            rows.append(LoggedPoint(number + 1, 1, number, text_of(config), "ok", cost, told))
+            if told is not None:
+                text, cost = json.dumps(told), gemm_cost(config)
+                rows.append((number + 1, 1, number, text_of(config), "ok", cost, text))
         return rows
+
+
+def columns(rows):
+    return list(zip(*rows))
 
 
 def text_of(config):
@@ -110,12 +125,14 @@ def test_a_late_result_is_learnt_from(name):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_search_goes_on_from_its_log_as_if_it_had_not_stopped(name):
-    whole, stopped = Driver(name), Driver(name)
+    whole, stopped = Driver(name, numbered=True), Driver(name, numbered=True)
     expected = whole.run(44)
     stopped.run(30)
-    resumed = Driver(name)
-    recalled = recall(stopped.logged(), resumed.space, window=4)
-    assert sorted(recalled.waiting) == sorted(stopped.waiting) and not recalled.others
+    resumed = Driver(name, numbered=True)
+    placed = place([columns(stopped.logged())], resumed.space)
+    recalled = recall(placed, window=4, others={9})
+    assert recalled.past.elsewhere.tolist() == [10]
+    assert sorted(recalled.waiting) == sorted(stopped.waiting) and recalled.rows == 30
     resumed.search.load(recalled.past)
     assert resumed.search.proposed == 30
     assert resumed.search.observed == 30 - len(stopped.waiting)
@@ -138,8 +155,8 @@ def test_a_log_that_does_not_say_what_was_told_goes_by_the_window(name):
             live.place(space.default)
             configs.append(space.default)
         cost = gemm_cost(configs[-1])
-        rows.append(LoggedPoint(number + 1, 1, number, text_of(configs[-1]), "ok", cost, None))
-    recalled = recall(rows, space, window=4)
+        rows.append((number + 1, 1, number, text_of(configs[-1]), "ok", cost, None))
+    recalled = recall(place([columns(rows[:9]), columns(rows[9:])], space), window=4)
     again = Search(space, make_sampler(ALL[name](), space, 5))
     again.load(recalled.past)
     assert list(recalled.waiting) == [20, 21, 22, 23]
@@ -160,32 +177,59 @@ def test_recalling_passes_over_what_is_not_of_the_search():
     assert len({x.key for x in (a, b, c, d, e)}) == 5
     stranger = json.dumps(b.to_json() | {"fingerprint": "another"})
     rows = [
-        LoggedPoint(1, 1, 0, text_of(a), "ok", 1e-3, None),
-        LoggedPoint(2, 1, 1, stranger, "ok", 1e-3, None),
-        LoggedPoint(3, 1, 1, "{", "ok", 1e-3, None),
-        LoggedPoint(4, 1, 1, text_of(b), "infra_error", None, None),
-        LoggedPoint(5, 1, 1, text_of(c), "run_error", None, None),
-        LoggedPoint(6, 2, 0, text_of(a), "ok", 2e-3, None),  # a config counts once
-        LoggedPoint(7, 2, 1, text_of(d), "ok", 3e-3, None),  # the number is taken
-        LoggedPoint(8, 1, 7, text_of(e), "ok", 4e-3, None),  # after a gap
+        (1, 1, 0, text_of(a), "ok", 1e-3, None),
+        (2, 1, 1, stranger, "ok", 1e-3, None),
+        (3, 1, 1, "{", "ok", 2e-3, None),
+        (4, 1, 1, text_of(b), "infra_error", None, None),
+        (5, 1, 1, text_of(c), "run_error", None, None),
+        (6, 2, 0, text_of(a), "ok", 2e-3, None),  # a config counts once
+        (7, 2, 1, text_of(d), "ok", 3e-3, None),  # the number is taken
+        (8, 1, 7, text_of(e), "ok", 4e-3, None),  # after a gap
     ]
-    found = recall(rows, space, window=4)
-    encoded = [space.encode(x) for x in (a, c, d, e)]
-    assert found.past.points.tolist() == [list(encoded[0]), list(encoded[1])]
-    assert found.waiting == {0: 1e-3, 1: math.inf}
-    assert found.others == [(encoded[2], 3e-3)]
-    assert found.later == {7: (encoded[3], 4e-3)}
+    placed = place([columns(rows)], space)
+    assert placed.numbers.tolist() == [0, 1, 2, 7] and placed.ids.tolist() == [1, 5, 7, 8]
+    assert placed.points.tolist() == [list(space.encode(x)) for x in (a, c, d, e)]
+    assert placed.costs.tolist() == [1e-3, math.inf, 3e-3, 4e-3]
+    assert placed.fastest.tolist() == [0, 2, 3] and placed.beside == [2, 3]
+    found = recall(placed, window=4)
+    assert found.rows == 3 and found.waiting == {0: 1e-3, 1: math.inf, 2: 3e-3}
+    assert len(place([], space)) == 0 and recall(place([], space), 4).waiting == {}
+
+
+def test_what_was_told_is_read_by_the_names_that_it_had():
+    space = tied_space()
+    configs = [space.default, *[c for c in space if c != space.default][:8]]
+    told = [
+        (1, 1, 0, []), (2, 1, 1, []), (4, 1, 3, [1]),  # 2: another's, which takes its place
+        (3, 2, 1, ["t1"]),
+        (5, 1, 4, ["t3", 0]), (6, 1, 5, [77, "t99", "x", "t", True]),
+        # a run that goes on, and says nothing of what was there
+        (7, 3, 6, []), (8, 3, 7, [6]), (9, 3, 8, ["t5"]),
+    ]  # fmt: skip
+    rows = [
+        (id, run, number, text_of(config), "ok", float(id), json.dumps(names))
+        for config, (id, run, number, names) in zip(configs, told)
+    ]
+    found = recall(place([columns(rows)], space), window=4)
+    assert found.rows == 9
+    # 3 waits at 7, as trial 3 of another run; so does 4 at 8
+    assert found.past.told.tolist() == [1, 2, 0, 3, 6, 4]
+    assert found.past.observed_at.tolist() == [0, 0, 0, 1, 3, 3, 3, 5, 6]
+    assert list(found.waiting) == [5, 7, 8]
+    assert found.past.costs.tolist() == [2.0, 3.0, 1.0, 4.0, 7.0, 5.0]
 
 
 def test_a_reader_tells_equal_choices_apart():
     space = tied_space()
-    read = Reader(space)
+    read = PointReader(space)
     for index in (0, 17, 63):
         config = space.at(index)
         compact = json.dumps(config.to_json(), separators=(",", ":"))
         swapped = {"choices": config.to_json()["choices"][::-1], "fingerprint": space.fingerprint}
         for text in (text_of(config), compact, json.dumps(swapped)):
             assert read.point(text) == space.encode(config)
+            points, known = read.points([text, "{}"])
+            assert points[0].tolist() == list(space.encode(config)) and known.tolist() == [1, 0]
     data = space.at(17).to_json()
     for wrong in (True, 1.0, "1", 99, None):
         data["choices"][0][2] = wrong
@@ -195,17 +239,18 @@ def test_a_reader_tells_equal_choices_apart():
     assert read.point(json.dumps(twice)) is None
     assert read.point("[]") is None and read.point('{"fingerprint": 1}') is None
     assert read.point('{"choices": []}') is None
-    assert Reader(bare_space()).point(text_of(bare_space().default)) == ()
+    assert PointReader(bare_space()).point(text_of(bare_space().default)) == ()
+    bare = (1, 1, 0, text_of(bare_space().default), "ok", 1.0, None)
+    assert place([columns([bare])], bare_space()).points.shape == (1, 0)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_config_that_another_measures_leaves_its_number_free(name):
+def test_a_config_of_another_search_takes_no_number(name):
     space = gemm_space()
     search = Search(space, make_sampler(ALL[name](), space, 0))
     search.place(space.default)
-    taken = search.ask()
-    search.give_up()
-    assert search.proposed == 1
+    taken = elsewhere(space)[0]
+    assert search.learn(taken) and search.proposed == 1
     config = search.ask()
     assert config != taken and search.proposed == 2
     assert search.learn(taken, result(1e-3)) and not search.learn(taken, result(2e-3))
@@ -236,9 +281,6 @@ def test_wrong_numbers_are_refused():
     for number, words in ((1, "is known"), (2, "no trial 2: 2 were"), (-1, "no trial -1")):
         with pytest.raises(ValueError, match=words):
             trials.observe(number, 1.0)
-    for number in (0, 1):
-        with pytest.raises(ValueError, match="not the latest one, or it is over"):
-            trials.give_up(number)
 
 
 def test_points_are_found_again_as_by_a_dict():

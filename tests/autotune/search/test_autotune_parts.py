@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import subprocess
 import sys
 
@@ -11,14 +12,18 @@ import pytest
 from autotune_synthetic import gemm_cost, gemm_space, result, small_space, small_template
 
 from whet.autotune import create_task
+from whet.autotune.results.logged_trials import LoggedTrials
+from whet.autotune.results.recorded_columns import read_columns
 from whet.autotune.results.trial import Trial
 from whet.autotune.samplers.model.cost_model import CostModel, labels
+from whet.autotune.search.early_stop import FAILED_ONCE, Ending, Limits
 from whet.autotune.search.finalists import FEWEST, MOST, Rounding, numbered
-from whet.autotune.search.loop import window_of
-from whet.autotune.search.study import slots
-from whet.compiler.errors import ArgumentError, SpaceError, TargetError
+from whet.autotune.search.order import window_of
+from whet.compiler.errors import ArgumentError, LogError, SpaceError, TargetError
+from whet.db import TuningLog
+from whet.db.values.claims import TaskKey
 from whet.measure import MeasureResult
-from whet.search_spaces import Config
+from whet.search_spaces import Config, Workload
 
 
 def trial(number, config, cost=1.0):
@@ -26,22 +31,87 @@ def trial(number, config, cost=1.0):
     return Trial(number, config, made)
 
 
-def test_records_keep_their_places():
+def placed(path, space, *runs):
+    """The trials of runs in a log, as a search finds them."""
+    key = TaskKey(Workload("test/small", (64,)), {"kind": "llvm"}, "cpu-here", space.fingerprint)
+    with TuningLog(path) as log:
+        what = (key.workload, key.target, key.device, key.fingerprint)
+        ids = [log.start_run(*what) for _ in runs]
+        entries = [(i, *t) for i, trials in zip(ids, runs) for t in trials]
+        for i, number, config, cost in entries[::-1]:  # whoever was recorded first
+            status = "ok" if cost else "infra_error"
+            log.add_trial(i, number, config, MeasureResult(status, (cost,) if cost else ()))
+        mark = max(t.id for t in log.trials())
+        found = read_columns(log, key, space, mark)
+        assert len(LoggedTrials(log, key, space, mark)) == len(found)
+    trials = LoggedTrials(log, key, space, mark)
+    assert [t.number for t in trials] == found.numbers.tolist()
+    assert [space.encode(t.config) for t in trials] == list(map(tuple, found.points.tolist()))
+    assert [t.cost for t in trials] == found.costs.tolist()
+    return {t.number: t.config for t in trials}
+
+
+def test_records_keep_their_places(tmp_path):
     space = small_space()
     default, a, b, c = space.default, space[1], space[2], space[3]
     assert default not in (a, b, c)
-    placed = slots([trial(0, default), trial(1, a), trial(3, b)], default)
-    assert {n: t.config for n, t in placed.items()} == {0: default, 1: a, 3: b}
+    one = [(0, default, 1.0), (1, a, 1.0), (3, b, 1.0)]
+    assert placed(tmp_path / "a.db", space, one) == {0: default, 1: a, 3: b}
 
 
-def test_two_searches_on_one_log_share_the_places():
+def test_two_searches_on_one_log_share_the_places(tmp_path):
     space = small_space()
     default, a, b, c = space.default, space[1], space[2], space[3]
-    lost = trial(2, space[4], MeasureResult("infra_error"))
-    records = [trial(0, a), trial(1, b), lost, trial(0, default), trial(1, c), trial(2, b)]
-    placed = slots(records, default)
-    assert {n: t.config for n, t in placed.items()} == {0: default, 1: b, 2: a, 3: c}
-    assert all(number == t.number for number, t in placed.items())
+    first = [(0, a, 1.0), (1, b, 1.0), (2, space[4], None)]
+    second = [(0, default, 1.0), (1, c, 1.0), (2, b, 2.0)]
+    found = placed(tmp_path / "a.db", space, first, second)
+    assert found == {0: default, 1: b, 2: a, 3: c}
+
+
+def test_trials_are_read_when_they_are_looked_at(tmp_path):
+    space = small_space()
+    key = TaskKey(Workload("test/small", (64,)), {"kind": "llvm"}, "cpu-here", space.fingerprint)
+    configs = [space.default, *(space.at(i) for i in (3, 8, 11, 20, 30))]
+    with TuningLog(tmp_path / "a.db") as log:
+        run = log.start_run(key.workload, key.target, key.device, key.fingerprint)
+        for number, config in enumerate(configs):
+            made = result(1.0 + number) if number != 2 else MeasureResult("run_error", error="no")
+            log.add_trial(run, number, config, made, 10.0)
+        trials = LoggedTrials(log, key, space, 5)  # the sixth came later
+    assert len(trials) == 5 and trials[1].config == configs[1] and trials[-1].cost == 5.0
+    assert trials[1:4] == list(trials)[1:4] and [t.number for t in trials[::-2]] == [4, 2, 0]
+    assert trials == list(trials) and list(trials) == trials and trials != trials[:4]
+    assert trials[3] in trials and trials.index(trials[3]) == 3 and trials != "abc"
+    assert [t.number for t in sorted(trials, key=lambda t: t.cost)] == [0, 1, 3, 4, 2]
+    assert trials.outcomes() == {"ok": 4, "run_error": 1} and trials[2].result.error == "no"
+    assert trials[0].flop == 10 and "5 trials" in repr(trials) and len(repr(trials)) < 200
+    with pytest.raises(IndexError):
+        trials[5]
+    again = pickle.loads(pickle.dumps(LoggedTrials(log, key, space, 5)))
+    with TuningLog(tmp_path / "a.db") as log:
+        log.write("take a trial out", lambda c: c.exec_driver_sql("DELETE FROM trial WHERE id=2"))
+    assert list(trials) == trials and trials[1].result.ok  # read before
+    assert [t.number for t in again] == [0, 2, 3, 4]
+    kept = LoggedTrials(log, key, space, 5).keep(log)
+    (tmp_path / "a.db").unlink()
+    assert [t.number for t in kept] == [0, 2, 3, 4]
+    with pytest.raises(LogError, match=r"a\.db"):
+        len(LoggedTrials(log, key, space, 5))
+
+
+def test_a_search_that_goes_on_stops_where_it_would_have_stopped():
+    rng = np.random.default_rng(5)
+    for draw in range(200):
+        costs = rng.choice([1.0, 2.0, 3.0, math.inf], size=rng.integers(0, 12))
+        target = float(rng.choice([0.5, 1.0, 2.0])) if draw % 2 else None
+        limits = Limits(None, target, int(rng.integers(1, 6)) if draw % 3 else False)
+        ending, other = (Ending(limits, lambda: None) for _ in range(2))
+        said = [ending.observe(result(c) if c < math.inf else FAILED_ONCE) for c in costs]
+        first = next(filter(None, said), "")
+        assert other.resume(costs) == first
+        if not first:
+            more = [result(3.0)] * 7
+            assert [ending.observe(r) for r in more] == [other.observe(r) for r in more]
 
 
 def test_finalists_that_fall_behind_are_dropped_and_the_close_ones_go_on():
@@ -56,6 +126,19 @@ def test_finalists_that_fall_behind_are_dropped_and_the_close_ones_go_on():
     assert turns[:3] == [[0, 1, 2, 3]] * 3 and turns[3] == [0, 1, 2]
     assert len(costs[0]) == FEWEST and len(costs[3]) == 3
     assert len(costs[1]) > FEWEST and len(turns) <= MOST
+
+
+@pytest.mark.parametrize(("turn_s", "rounds"), [(0.11, 18), (0.4, FEWEST)])
+def test_a_turn_of_the_last_measurement_takes_what_the_clock_says(turn_s, rounds):
+    """Five equally fast ones: nobody is dropped, and ten seconds are ten seconds."""
+    now = [0.0]
+    plan, costs, turns = Rounding(5, 10.0, lambda: now[0]), [[] for _ in range(5)], 0
+    while turn := plan(costs):
+        turns += 1
+        for i in turn:
+            costs[i].append(1e-4)
+            now[0] += turn_s
+    assert turns == rounds
 
 
 def test_a_slow_default_costs_few_rounds_and_a_failure_none():
@@ -74,7 +157,12 @@ def test_finalists_of_two_searches_have_numbers_of_their_own():
 
 
 def test_few_window_sizes_whatever_the_capacity():
-    assert [window_of(n) for n in (1, 3, 4, 5, 8, 9, 100)] == [4, 4, 4, 8, 8, 16, 16]
+    assert [window_of(n) for n in (1, 3, 4, 5, 8, 9, 100)] == [4, 4, 4, 8, 8, 16, 128]
+    assert window_of(256) == 256 and window_of(10**6) == 16_384
+    # Builders alone do not make it larger, and it is never larger than the pool is.
+    assert [window_of(n, 1) for n in (4, 11, 34, 130)] == [4, 16, 16, 16]
+    assert [window_of(n, 8) for n in (24, 25, 56, 500)] == [32, 32, 32, 32]
+    assert [window_of(4 + 3 * 64, 64), window_of(64 + 3 * 64, 64)] == [256, 256]
 
 
 def test_the_model_ranks_configs_it_has_not_seen():

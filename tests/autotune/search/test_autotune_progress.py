@@ -46,7 +46,7 @@ def test_the_pace_does_not_count_trials_of_earlier_runs(monkeypatch):
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(Progress, "_tick_on", lambda self: None)  # its clock is the real one
     with Progress("matmul", 100, stream=io.StringIO()) as bar:
-        bar.resumed([trial(n, 1e-3) for n in range(50)])
+        bar.resumed({"ok": 50}, trial(0, 1e-3))
         now[0] += 30.0  # until the workers have started
         bar.trial(trial(50, 1e-3))
         assert "left" not in bar.line()
@@ -100,7 +100,7 @@ def test_many_tasks_share_one_line(clocked):
     with Progress("3 tasks", 40, stream=out) as bar:
         for name, peak in (("matmul(8)", 4e9), ("conv(3)", 0.0)):
             bar.at(name, peak)
-        bar.resumed([trial(0, 5e-3)])
+        bar.resumed({"ok": 1}, trial(0, 5e-3))
         assert bar.line() == (
             "conv(3) (100% of the trials)  best 5 ms 0.4 GFLOP/s, not compared in turns, "
             "3 repeats, spread 0.0 %, machine load unknown  1 ok"

@@ -267,11 +267,12 @@ def test_a_space_of_which_everything_is_pruned(tmp_path):
 
 def test_pruned_ones_do_not_make_a_search_hopeless(tmp_path):
     from whet.autotune.search import goal
+    from whet.autotune.search.early_stop import HOPELESS
 
     found = goal.Goal(task_of(), 1.0, TuningLog(tmp_path / "a.db"), "cuda-0123456789ab")
-    for _ in range(goal.HOPELESS * 2):
+    for _ in range(HOPELESS * 2):
         found.count(MeasureResult("pruned", error="no room"))
     assert found.error is None
-    for _ in range(goal.HOPELESS):
+    for _ in range(HOPELESS):
         found.count(MeasureResult("run_error", error="it broke"))
     assert "100 were pruned" in str(found.error) and "it broke" in str(found.error)

@@ -1,11 +1,9 @@
 """The databases on which searches share a log."""
 
-import os
-import uuid
+from __future__ import annotations
 
 import pytest
-
-POSTGRES = os.environ.get("WHET_TEST_POSTGRES", "")
+from log_places import fresh_schema
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -14,17 +12,5 @@ def location(request, tmp_path):
     if request.param == "sqlite":
         yield str(tmp_path / "shared.db")
         return
-    if not POSTGRES:
-        pytest.skip("no PostgreSQL: set WHET_TEST_POSTGRES=postgresql://user:password@host/name")
-    import sqlalchemy as sa
-
-    url = sa.make_url(POSTGRES).set(drivername="postgresql+psycopg")
-    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
-    schema = f"whet_test_{uuid.uuid4().hex[:12]}"
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
-    mine = url.update_query_dict({"options": f"-csearch_path={schema}"})
-    yield mine.render_as_string(hide_password=False)
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"DROP SCHEMA {schema} CASCADE")
-    engine.dispose()
+    with fresh_schema(request.getfixturevalue("postgres")) as url:
+        yield url

@@ -136,3 +136,21 @@ def test_one_search_at_a_time_measures_the_finalists(small, tmp_path, monkeypatc
     assert [t.config for t in results[0].trials] == [t.config for t in results[1].trials]
     measured = [inp.config.key for pool in pools for inp in pool.submitted]
     assert len(measured) == len(set(measured)) == 40
+
+
+def test_a_search_that_comes_when_all_is_tried_takes_the_others_verdict(small, tmp_path):
+    """Between its reading of the log and its first claim, another search fills it."""
+    first = Recorder(lambda inp: small_cost(inp.config))
+    found = []
+
+    class Late(Recorder):
+        def compare_with(self, default):
+            super().compare_with(default)
+            if not found:
+                found.append(tune(small, 40, tmp_path / "a.db", "random", first, progress=False))
+
+    late = Late(lambda inp: small_cost(inp.config))
+    own = tune(small, 40, tmp_path / "a.db", "random", late, progress=False)
+    assert len(first.submitted) == 40 and late.submitted == []
+    assert own.best == found[0].best and own.best is not None
+    assert [t.config for t in own.trials] == [t.config for t in found[0].trials]

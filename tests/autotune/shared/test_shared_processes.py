@@ -28,7 +28,8 @@ class Search:
 
     def __init__(self, folder, name, location, trials, sampler="random", many="one", seconds=0.02):
         self.out, self.err = folder / f"{name}.out", folder / f"{name}.err"
-        more = [location, sampler, str(trials), many, str(seconds)]
+        self.hurry = folder / "hurry"
+        more = [location, sampler, str(trials), many, str(seconds), str(self.hurry)]
         with open(self.out, "w") as out, open(self.err, "w") as err:
             self.process = subprocess.Popen(
                 [sys.executable, PROGRAM, *more], stdout=out, stderr=err
@@ -57,6 +58,10 @@ class Search:
             assert self.process.poll() is None, self.err.read_text()
             assert time.monotonic() < until, "the search does not come on"
             time.sleep(0.02)
+
+    def go_fast(self):
+        """Have measurements take no time from now on, those of the other searches, too."""
+        self.hurry.touch()
 
 
 @pytest.fixture
@@ -89,14 +94,17 @@ def recorded(location):
 
 @pytest.mark.parametrize("sampler", ["random", "grid"])
 def test_two_searches_share_the_trials_and_have_one_best(search, location, sampler):
-    both = [search(60, sampler=sampler), search(60, sampler=sampler)]
+    # Long enough that the later one is up before the other is through, and that a line tells.
+    both = [search(60, sampler=sampler, seconds=0.3) for _ in range(2)]
+    for one in both:
+        one.wait_until_busy(10)
+    both[0].go_fast()
     for one in both:
         one.wait()
     trials, states, claims = recorded(location)
     assert len(trials) == len(set(trials)) == 60
     measured = [config for one in both for config in one.measured]
     assert sorted(measured) == sorted(trials)  # nothing twice, nothing in vain
-    assert all(len(one.measured) >= 10 for one in both)
     assert both[0].result == both[1].result
     assert both[0].result[0][2:] == [60, "finished"]
     assert states == ["finished"] * 2 and claims == 0
@@ -111,11 +119,12 @@ def test_two_searches_share_the_trials_and_have_one_best(search, location, sampl
 
 
 def test_of_four_searches_one_is_killed_and_the_others_do_its_share(search, location):
-    four = [search(80, seconds=0.05) for _ in range(4)]
+    four = [search(80, seconds=1.0) for _ in range(4)]
     victim = four[1]
-    victim.wait_until_busy(10)
+    victim.wait_until_busy(3)
     os.kill(victim.process.pid, signal.SIGKILL)
     victim.process.wait()
+    victim.go_fast()
     alive = [one for one in four if one is not victim]
     for one in alive:
         one.wait()
@@ -147,9 +156,10 @@ def test_a_search_that_is_interrupted_gives_up_its_claims(search, location, how)
     second.wait_until_busy(1)
     os.kill(first.process.pid, how)
     assert first.process.wait(timeout=120) in (128 + signal.SIGTERM, 1, 130, -signal.SIGINT)
+    first.go_fast()
     assert "interrupted" in first.err.read_text()
     _, states, _ = recorded(location)
-    assert "interrupted" in states
+    assert "interrupted" in states, first.err.read_text()
     second.wait()
     trials, states, claims = recorded(location)
     assert len(trials) == len(set(trials)) == 40 and claims == 0

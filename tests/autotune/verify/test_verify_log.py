@@ -119,7 +119,8 @@ def test_others_records_are_left_as_they_are(tuned, tmp_path):
         "template is not here",
     ):
         assert any(said in why for why in whys), said
-    assert verify_log("whet.db", op="softmax", workers=ReplayPool(cost)) == []
+    with pytest.raises(LogError, match="no best record of this template"):
+        verify_log("whet.db", op="softmax", workers=ReplayPool(cost))
 
 
 def test_wrong_arguments(tuned):

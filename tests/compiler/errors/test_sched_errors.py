@@ -39,6 +39,7 @@ def on_axis(s, x, axis):
         f"parallel({n}, ": lambda: s[x].parallel(axis),
         f"bind({n}, ": lambda: s[x].bind(axis, tx),
         f"pragma({n}, ": lambda: s[x].pragma(axis, "x"),
+        f"prefetch({n}, ": lambda: s[x].prefetch(x, axis, 1),
     }
 
 
@@ -102,6 +103,7 @@ def on_axis_of_input(s, a, i, tx):
         "parallel(A, i)": lambda: s[a].parallel(i),
         "bind(A, i, threadIdx.x)": lambda: s[a].bind(i, tx),
         "pragma(A, i, 'x', None)": lambda: s[a].pragma(i, "x"),
+        f"prefetch(A, {a!r}, i, 1)": lambda: s[a].prefetch(a, i, 1),
         "env_threads(A, [threadIdx.x])": lambda: s[a].env_threads([tx]),
     }
 
@@ -147,6 +149,14 @@ def test_sizes_that_are_none(three):
     refused(s, lambda: s[c].tile(i, j, 2, 0), call, LOOPS)
     refused(s, lambda: s[c].tile(i, j, None, 2), "the size must be an integer, not None")
     refused(s, lambda: s[c].tile(i, i, 2, 2), "an axis is named twice")
+
+
+def test_tails_that_are_none(three):
+    s, a, b, c, d, k = three
+    text = refused(s, lambda: s[c].split(c.op.axis[0], factor=3, tail="round"))
+    assert 'tail=\'round\' is neither "guard" nor "shift"' in text
+    text = refused(s, lambda: s[d].split(d.op.axis[0], factor=2, tail="shift"))
+    assert "a reduction would count them twice" in text
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint16])

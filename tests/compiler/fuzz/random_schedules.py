@@ -6,6 +6,8 @@ from whet.compiler import te
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.bounds.extents import leaf_extents
 from whet.compiler.te.lang.relations import INLINE, ROOT
+from whet.compiler.tir.expr import ProducerLoad
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 PRIMITIVES = 12
 #: what a primitive may refuse although its arguments were picked with care
@@ -32,6 +34,8 @@ class RandomSchedule:
         self.applied = []
         for _ in range(pick(0, limit)):
             self._one()
+        for _ in range(pick(0, 2)):  # last, since a loop prefetches what it itself reads
+            self.prefetch()
         kept = self._kept()
         self.args = [*[t for t in graph.inputs if t.op in self.s.stage_map], *kept, *graph.outputs]
 
@@ -75,7 +79,10 @@ class RandomSchedule:
         if stage is None or len(stage.leaf_iter_vars) > 6:
             return False
         leaf, size = self._choose(stage.leaf_iter_vars), self.pick(1, 9)
-        stage.split(leaf, **{"factor" if self.pick(0, 3) else "nparts": size})
+        options = {"factor" if self.pick(0, 3) else "nparts": size}
+        if not stage.op.reduce_axis and not self.pick(0, 3):
+            options["tail"] = "shift"
+        stage.split(leaf, **options)
         return True
 
     def fuse(self):
@@ -139,6 +146,19 @@ class RandomSchedule:
         )
         stage.pragma(self._choose(stage.leaf_iter_vars), name, value)
         return True
+
+    def prefetch(self):
+        """Prefetch what a stage reads, at its outermost loop; not what depends on data."""
+        fits = [
+            (x, t)
+            for x in self._loops()
+            for t in x.op.input_tensors
+            if self.s[t].attach_type == ROOT and not _gathers(x.op)
+        ]
+        if fits:
+            stage, tensor = self._choose(fits)
+            stage.prefetch(tensor, stage.leaf_iter_vars[0], self.pick(0, 5))
+            self.applied.append("prefetch")
 
     # places
 
@@ -246,3 +266,9 @@ class RandomSchedule:
     def _aligned(self, stage):
         """True if the stage's rows are padded, which a caller's array has no room for."""
         return any(a.dim_align_factor for a in stage.iter_var_attrs.values())
+
+
+def _gathers(op):
+    """True where an index is read from a tensor: it is not known ahead."""
+    reads = [n for x in getattr(op, "body", ()) for n in nodes_of(x, ProducerLoad)]
+    return any(nodes_of(i, ProducerLoad) for n in reads for i in n.indices)

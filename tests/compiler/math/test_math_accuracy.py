@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 # ulp; the exhaustive check says how much of it is used (scripts/check_math --exhaustive)
-LIMITS = {**dict.fromkeys(ref.FUNCTIONS, 2.0), "sqrt": 0.5, "exp": 1.5, "log": 1.5}
+LIMITS = ref.LIMITS["2ulp"]
 
 TARGETS = {
     "native": "llvm",

@@ -64,7 +64,7 @@ def test_a_wrong_configuration_is_refused(config, words):
     [
         ({"disabled_pass": ["LoopPartitoin"]}, "did you mean 'LoopPartition'"),
         ({"disabled_pass": ["Foo"]}, "there is no such pass"),
-        ({"required_pass": ["tir.InjectPrefetch"]}, "there is no prefetch yet"),
+        ({"required_pass": ["tir.TextureFlatten"]}, "there is no texture memory"),
         ({"instruments": ["timing"]}, "is no instrument"),
         ({"opt_level": {"tir.noalias": True}}, "the level is a number, not a dict"),
         ({"opt_level": -1}, "a level is not negative"),
@@ -121,7 +121,7 @@ def test_a_disabled_pass_is_left_out(name):
 
 
 def test_passes_that_are_not_here_may_be_disabled():
-    assert ran(disabled_pass=["tir.InjectPrefetch", "tir.BF16Legalize"]) == ran()
+    assert ran(disabled_pass=["tir.TextureFlatten", "tir.BF16Legalize"]) == ran()
     assert ran(disabled_pass=["FoldConstant", "relay.AlterOpLayout", "FuseOps"]) == ran()
     assert ABSENT["tir.transform"].keys().isdisjoint(PASS_NAMES)
 
@@ -131,7 +131,7 @@ def test_what_happens_anyway_may_be_asked_for():
         ("tir.use_async_copy", "tir.usmp.enable", "tir.detect_global_barrier", "tir.enable_debug"),
         False,
     )
-    context = PassContext(config=off, trace=None, disabled_pass=["tir.InjectPrefetch"])
+    context = PassContext(config=off, trace=None, disabled_pass=["tir.TextureFlatten"])
     assert context.config == PassContext().config
     assert ran(config=off) == ran()
 

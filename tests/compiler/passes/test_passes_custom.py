@@ -246,8 +246,8 @@ def test_every_pass_is_made_by_its_name(name):
 
 
 def test_a_pass_that_is_not_here_says_why():
-    with pytest.raises(AttributeError, match="there is no prefetch yet"):
-        tir.transform.InjectPrefetch  # noqa: B018
+    with pytest.raises(AttributeError, match="there is no texture memory"):
+        tir.transform.TextureFlatten  # noqa: B018
     with pytest.raises(AttributeError, match="no 'Nonsense': there is no such pass"):
         tir.transform.Nonsense  # noqa: B018
 

@@ -6,6 +6,9 @@ from te_check import check
 
 import whet
 from whet import te, tir
+from whet.compiler import topi
+from whet.compiler.arith import Analyzer
+from whet.compiler.tir.visit.rewrite import substitute
 
 # CommonSubexprElimTIR
 
@@ -154,3 +157,49 @@ def test_trivial_loops_stay_where_asked():
     with verified(config={"tir.debug_keep_trivial_loop": True}):
         assert "for j in range(1)" in str(whet.lower(s, [a, c]))
         check(s, [a, c])
+
+
+# quotients, which reads of another shape of a tensor leave
+
+
+def bounded(**extents):
+    analyzer = Analyzer()
+    for name, extent in extents.items():
+        var = tir.Var(name, "int32")
+        analyzer.bind_loop(var, te.const(0), te.const(extent))
+        yield var
+    yield analyzer
+
+
+def test_a_quotient_of_nested_loops_keeps_the_outer_ones():
+    i, o, a, b, analyzer = bounded(i=64, o=4, a=24, b=8)
+    form = analyzer.affine((i * 784 + o * 196 + a * 8 + b) // 6272)
+    assert form.key == analyzer.affine(i // 8).key
+
+
+def test_a_quotient_of_a_quotient_is_one():
+    x, analyzer = bounded(x=100_000)
+    assert analyzer.affine(x // 56 // 56).key == analyzer.affine(x // 3136).key
+
+
+def test_quotients_are_those_of_numbers():
+    rng = np.random.default_rng()
+    for _ in range(200):
+        extents = [int(n) for n in rng.integers(1, 9, 3)]
+        steps = [int(n) for n in rng.choice([1, 2, 3, 4, 6, 8, 12, 24, 56, -3], 3)]
+        first, by, again = (int(n) for n in (rng.integers(-9, 50), *rng.integers(1, 60, 2)))
+        *loops, analyzer = bounded(**dict(zip("xyz", extents)))
+        value = sum((v * c for v, c in zip(loops, steps)), te.const(first)) // by // again
+        form = analyzer.affine(value).to_expr()
+        for at in np.ndindex(*extents):
+            wanted = (sum(c * k for c, k in zip(steps, at)) + first) // by // again
+            numbers = {v: te.const(k) for v, k in zip(loops, at)}
+            made = Analyzer().affine(substitute(form, numbers))
+            assert made.is_const and made.const == wanted, (value, at)
+
+
+def test_another_shape_is_read_in_vectors():
+    a = te.placeholder((2, 16, 7, 9), name="A")
+    b = topi.reshape(a, (2, 4, 4, 7, 9))
+    task = whet.create_task(outputs=[b], args=[a, b], target="llvm -mcpu=x86-64-v3")
+    assert "ramp" in str(whet.lower(*task.instantiate()))

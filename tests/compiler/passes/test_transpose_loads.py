@@ -1,7 +1,8 @@
-"""TransposeLoads: squares of strided reads are turned in registers; the numbers stay the same."""
+"""TransposeLoads, InterleaveLanes: strided accesses of steps that are neighbours, in registers."""
 
 import numpy as np
 import pytest
+from guarded import guarded
 
 from whet.compiler import te
 from whet.compiler.driver import build, lower
@@ -119,3 +120,79 @@ def test_steps_that_are_no_neighbours_are_read_one_by_one(shape, element):
     else:
         right = [[a[3 - v // 2, k, v % 2] for k in range(16)] for v in range(8)]
     np.testing.assert_array_equal(c, np.array(right))
+
+
+# InterleaveLanes: steps that share a range of memory read and write whole vectors of it
+
+LEVELS = {"x86-64-v2": 16, "x86-64-v3": 32, "x86-64-v4": 64}
+levels = pytest.mark.parametrize(
+    "level", [n for n, size in LEVELS.items() if size <= Target("llvm").vector_bytes]
+)
+DTYPES = ("float32", "float64", "int32", "int8", "float16")
+
+
+def scheduled(C, channel, factor):
+    """The steps of a channel unrolled outside of the lanes of the other axis."""
+    s = te.create_schedule(C.op)
+    place = next(a for a in C.op.axis if a is not channel)
+    outer, lane = s[C].split(place, factor=factor, tail="shift")
+    s[C].reorder(outer, channel, lane)
+    s[C].unroll(channel)
+    s[C].vectorize(lane)
+    return s
+
+
+def apart(n, count, dtype, element=lambda A, i, c: A[i, c]):
+    A = te.placeholder((n, count), dtype, name="A")
+    C = te.compute((count, n), lambda c, i: element(A, i, c), name="C")
+    return [A, C], C.op.axis[0]
+
+
+def together(n, count, dtype):
+    A = te.placeholder((count, n), dtype, name="A")
+    C = te.compute((n, count), lambda i, c: A[c, i], name="C")
+    return [A, C], C.op.axis[1]
+
+
+@levels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("form", [apart, together])
+@pytest.mark.parametrize("n", [32, 45])
+def test_whole_vectors_at_every_width(n, form, count, dtype, level):
+    args, channel = form(n, count, dtype)
+    lanes = min(LEVELS[level] // np.dtype(dtype).itemsize, n)
+    if lanes & (lanes - 1):
+        lanes = 32
+    schedule, target = scheduled(args[1], channel, lanes), Target(f"llvm -mcpu={level}")
+    with target:
+        text = str(lower(schedule, args))
+    assert "shuffle" in text and f", {count}, {lanes})" not in text
+    kernel = build(schedule, args, target)
+    shape = [int(d) for d in args[0].shape]
+    x = np.random.default_rng().integers(-99, 99, shape).astype(dtype)
+    for at_end in (True, False):
+        out = np.full(shape[::-1], 77, dtype)
+        kernel(guarded(x, at_end), out)
+        np.testing.assert_array_equal(out, x.T)
+
+
+def test_the_steps_of_a_sum_read_shared_vectors():
+    def grey(A, i, c):
+        return A[i, c] * 2.0 + A[i, 2 - c]
+
+    args, channel = apart(40, 3, "float32", grey)
+    kernel = build(scheduled(args[1], channel, 8), args, "llvm")
+    x = np.random.default_rng().standard_normal((40, 3)).astype("float32")
+    out = np.full((3, 40), np.nan, "float32")
+    kernel(x, out)
+    np.testing.assert_allclose(out, (x * 2 + x[:, ::-1]).T, rtol=1e-6)
+
+
+def test_fewer_steps_than_lanes_are_apart_stay():
+    """Reads of two of three channels end within the buffer; a whole range would not."""
+    A = te.placeholder((40, 3), name="A")
+    C = te.compute((2, 40), lambda c, i: A[i, c], name="C")
+    with Target("llvm -mcpu=x86-64-v3"):
+        text = str(lower(scheduled(C, C.op.axis[0], 8), [A, C]))
+    assert "shuffle" not in text

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from whet.compiler import driver, te
+from whet.compiler import driver, te, tir
 from whet.compiler.target import Target
 
 TARGETS = {
@@ -165,3 +165,44 @@ def test_a_ragged_edge_costs_the_main_part_nothing():
     ragged = hottest(kernel_asm(product(61, 64, 250, 6, 16), target), "vfmadd")
     assert len(re.findall("vfmadd", ragged)) == len(re.findall("vfmadd", even)) == 48
     assert not re.search(r"vmaskmov|vinsertps|vblend|vpinsr|\(%rsp", ragged)
+
+
+def some_of_a_row(kind):
+    """Rows of a buffer, of which data says how many elements there are."""
+
+    def body(ins, outs):
+        ib = tir.ir_builder.create()
+        a, n, out = (ib.buffer_ptr(b) for b in (*ins, *outs))
+        own = ib.allocate("float32", 16, name="T")
+        with ib.for_range(0, 2, name="i", kind=kind) as i:
+            with ib.for_range(0, 8, name="j", kind="vectorize") as j:
+                own[i * 8 + j] = 0.0
+            with (
+                ib.for_range(0, 8, name="j", kind="vectorize") as j,
+                ib.if_scope(j < n[0]),
+            ):
+                own[i * 8 + j] = a[i, j] * 2.0
+        with ib.for_range(0, 2, name="i") as i, ib.for_range(0, 8, name="j") as j:
+            out[i, j] = own[i * 8 + j]
+        return ib.get()
+
+    a, n = te.placeholder((2, 8), name="A"), te.placeholder((1,), "int32", name="n")
+    b = te.extern((2, 8), [a, n], body, dtype="float32", name="B")
+    return te.create_schedule(b.op), [a, n, b]
+
+
+@runs
+@pytest.mark.parametrize("kind", ["serial", "parallel"])
+def test_stores_to_memory_of_its_own_have_no_masks(kind):
+    """Where threads share it, the lanes that are off may be another thread's elements."""
+    s, args = some_of_a_row(kind)
+    with Target(TARGETS["avx2 and fma"]):
+        text = str(driver.lower(s, args))
+    (store,) = (x for x in text.splitlines() if x.strip().startswith("T[") and "A[" in x)
+    assert store.rstrip().endswith("broadcast(n[0], 8)") == (kind == "parallel"), store
+    kernel = driver.build(s, args, TARGETS["avx2 and fma"])
+    x = np.random.default_rng().standard_normal((2, 8)).astype("float32")
+    for count in (0, 3, 8):
+        out = np.full((2, 8), np.nan, "float32")
+        kernel(x, np.array([count], "int32"), out)
+        np.testing.assert_array_equal(out, np.where(np.arange(8) < count, x * 2, 0))

@@ -1,7 +1,8 @@
-"""Vectors read at clamped indices: whole in the main part, blended at the edge, never gathered."""
+"""Clamped indices: reads are whole vectors or blended at the edge; shifted tails have no guards."""
 
 import numpy as np
 import pytest
+from te_check import check
 
 from whet.compiler import driver, te
 from whet.compiler.target import Target
@@ -88,3 +89,52 @@ def test_a_clamp_by_a_symbol_is_left_alone():
         x, out = np.arange(size, dtype="float32"), np.full(40, np.nan, "float32")
         f(x, out)
         np.testing.assert_array_equal(out, np.minimum(np.arange(40), size - 1))
+
+
+# splits whose last steps begin earlier
+
+
+def chain(n=37, m=23):
+    """A stencil of an elementwise stage: T, then three neighbours of it, then their square."""
+    a = te.placeholder((n + 2, m), name="A")
+    t = te.compute((n + 2, m), lambda i, j: a[i, j] * 2.0 + j, name="T")
+    u = te.compute((n, m), lambda i, j: t[i, j] + t[i + 1, j] - t[i + 2, j], name="U")
+    v = te.compute((n, m), lambda i, j: u[i, j] * u[i, j], name="V")
+    return te.create_schedule(v.op), a, t, u, v
+
+
+@pytest.mark.parametrize("n, factor", [(13, 4), (12, 4), (3, 4), (37, 16), (17, 1)])
+@pytest.mark.parametrize("by", ["factor", "nparts"])
+def test_a_shifted_tail_needs_no_guard(n, factor, by):
+    a = te.placeholder((n, 11), name="A")
+    b = te.compute((n, 11), lambda i, j: a[i, j] * 2.0 + j, name="B")
+    s = te.create_schedule(b.op)
+    s[b].split(b.op.axis[0], tail="shift", **{by: factor})
+    s[b].vectorize(s[b].split(s[b].op.axis[1], factor=8, tail="shift")[1])
+    assert "if " not in str(driver.lower(s, [a, b], simple_mode=True))
+    check(s, [a, b], gpu=False)
+
+
+def test_shifted_tails_of_attached_stages_fused_and_split_again():
+    s, a, t, u, v = chain()
+    i, j = v.op.axis
+    io, ii = s[v].split(i, factor=8, tail="shift")
+    jo, ji = s[v].split(j, factor=6, tail="shift")
+    s[v].reorder(io, jo, ii, ji)
+    s[v].split(ii, factor=5, tail="shift")
+    outer = s[v].fuse(io, jo)
+    s[v].parallel(outer)
+    for stage in (t, u):
+        s[stage].compute_at(s[v], outer)
+        s[stage].split(s[stage].op.axis[1], factor=4, tail="shift")
+    check(s, [a, v], gpu=False)
+
+
+def test_a_shifted_tail_of_a_symbolic_size_is_guarded():
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].split(b.op.axis[0], factor=4, tail="shift")
+    for size in (1, 3, 4, 9):
+        check(s, [a, b], {n: size}, gpu=False)

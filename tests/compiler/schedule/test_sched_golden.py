@@ -57,6 +57,13 @@ def pragma():
     return s, [a, b]
 
 
+def prefetch():
+    s, a, b, k = row_sums()
+    ko, ki = s[b].split(k, factor=16)
+    s[b].prefetch(a, ko, 2)
+    return s, [a, b]
+
+
 def set_scope():
     s, a, t, u = chain()
     s[t].set_scope("shared")
@@ -124,7 +131,7 @@ def gpu():
 
 ALL = (
     *(bind, env_threads, set_store_predicate, pragma, set_scope, storage_align, double_buffer),
-    *(fuse_nothing, normalize, rfactor, rfactor_across_threads, cache_write_relaid, gpu),
+    *(prefetch, fuse_nothing, normalize, rfactor, rfactor_across_threads, cache_write_relaid, gpu),
 )
 
 

@@ -54,6 +54,7 @@ def everything():
     s[read].compute_at(s[w], w.op.axis[0])
     s[read].double_buffer()
     s[v].store_nontemporal()
+    s[p].prefetch(s[p].op.input_tensors[0], s[p].op.axis[0], 2)
     tx = te.thread_axis((0, 8), "threadIdx.x", name="tx")
     vo, vi = s[v].split(s[v].op.axis[0], factor=8)
     s[v].bind(vi, tx)

@@ -27,6 +27,7 @@ from whet.compiler.target import (
     target_or_current,
 )
 from whet.compiler.target.gpu_limits import limits_of
+from whet.compiler.target.machine import local_gpu
 
 # text
 
@@ -194,8 +195,7 @@ def test_what_a_multiprocessor_does_in_a_cycle(arch, fma32, fma64, many):
 
 
 def test_a_gpu_that_is_here_has_an_architecture_that_the_table_lacks(monkeypatch):
-    parse = sys.modules["whet.compiler.target.parse"]
-    monkeypatch.setattr(parse, "local_arch", lambda: "sm_130")
+    monkeypatch.setattr(local_gpu, "local_arch", lambda: "sm_130")
     assert Target("cuda -arch=sm_130").arch == "sm_130"
     with pytest.raises(TargetError, match="no GPU of architecture 'sm_131'"):
         Target("cuda -arch=sm_131")
@@ -209,7 +209,7 @@ def test_what_is_no_architecture_has_no_limits():
 def test_a_gpu_that_is_not_named_is_the_one_that_is_here(monkeypatch):
     canonical = sys.modules["whet.compiler.target.canonical"]
     for here, arch in (("sm_90", "sm_90"), ("", "sm_80")):
-        monkeypatch.setattr(canonical, "local_arch", lambda here=here: here)
+        monkeypatch.setattr(local_gpu, "local_arch", lambda here=here: here)
         canonical._canonical_gpu.cache_clear()
         assert Target("cuda").canonical().arch == arch
         assert Target("cuda -arch=sm_75").canonical().arch == "sm_75"

@@ -120,7 +120,7 @@ def test_what_told_says_crosses_logs_only_where_it_means_something(tmp_path):
             a.add_trials([TrialEntry(run, number, config(number), ok(1.0), told=told)])
         with TuningLog(tmp_path / "b.db") as b:
             merge_logs(b, [a])
-            points = list(b.points(TaskKey(MATMUL, AVX2, HERE, SPACE)))
+            points, _ = b.news(TaskKey(MATMUL, AVX2, HERE, SPACE))
     assert [point.told for point in points] == [(), (0,), None]
 
 

@@ -146,7 +146,7 @@ def test_a_commit_whose_answer_was_lost_is_not_done_twice(location, hasty):
         run = start(log)
         assert [found.id for found in log.runs()] == [run] and not lost
         lost.append("claim")
-        session.reserve(run, 0, config(0), (), 1)
+        session.reserve(run, 0, config(0), 1)
         lost.append("add")
         log.add_trial(run, 0, config(0), ok(1.0))
         counts = log.counts(KEY)

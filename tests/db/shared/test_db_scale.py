@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from db_records import AVX2, AVX512, HERE, MATMUL, SPACE, config, failed, ok, start
+from log_places import fresh_schema
 
 from whet.compiler.errors import LogError
 from whet.compiler.target import Target
@@ -180,9 +181,9 @@ def random_log(path, draw: random.Random) -> None:
         log.withdraw(ids, "drawn")
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_the_quick_reader_reads_what_the_log_reads(tmp_path, seed):
-    path = tmp_path / "a.db"
+@pytest.mark.parametrize("seed", range(12))
+def test_the_quick_reader_reads_what_the_log_reads(location, seed):
+    path = location
     random_log(path, random.Random(seed))
     for target in (AVX2, AVX512):
         for space in (SPACE, "other", None):
@@ -190,6 +191,46 @@ def test_the_quick_reader_reads_what_the_log_reads(tmp_path, seed):
                 found = quick.best(MATMUL, target, HERE, space)
                 assert quick._engine is None
                 assert found == log.best(MATMUL, target, HERE, space)
+
+
+def test_a_quick_connection_to_a_server_that_was_cut_gives_way(postgres):
+    with (
+        fresh_schema(postgres) as url,
+        TuningLog(url) as log,
+        TuningLog(url, write=False) as quick,
+    ):
+        log.add_trial(start(log), 0, config(0), ok(1.0))
+        best = log.best(MATMUL, AVX2, HERE)
+        for _ in range(3):
+            assert quick.best(MATMUL, AVX2, HERE) == best and best is not None
+        ((_, kept),) = quick._idle  # one, which is used again
+        quick.close()
+        assert quick._idle == [] and kept._raw.closed
+        assert quick.best(MATMUL, AVX2, HERE) == best and quick._engine is None
+        cut = "SELECT pg_terminate_backend(%s)"
+        ((_, kept),) = quick._idle
+        log.write("cut", lambda c: c.exec_driver_sql(cut, (kept._raw.info.backend_pid,)))
+        assert quick.best(MATMUL, AVX2, HERE) == best and quick._engine is not None
+        assert quick._idle == []  # it holds no more connections than it uses
+
+
+def test_a_forked_process_asks_by_a_connection_of_its_own(postgres):
+    with fresh_schema(postgres) as url:
+        with TuningLog(url) as log:
+            log.add_trial(start(log), 0, config(0), ok(1.0))
+        with TuningLog(url, write=False) as quick:
+            best = quick.best(MATMUL, AVX2, HERE)
+            assert len(quick._idle) == 1
+            if (child := os.fork()) == 0:
+                try:
+                    same = quick.best(MATMUL, AVX2, HERE) == best
+                    os._exit(0 if same and quick._engine is None else 1)
+                finally:
+                    os._exit(2)
+            for _ in range(5):
+                assert quick.best(MATMUL, AVX2, HERE) == best is not None
+            assert os.waitpid(child, 0)[1] == 0
+            assert quick.best(MATMUL, AVX2, HERE) == best and quick._engine is None
 
 
 def test_it_gives_way_where_a_file_is_not_as_it_should_be(log, tmp_path):

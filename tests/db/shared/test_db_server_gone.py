@@ -12,6 +12,7 @@ from postgres_server import PostgresServer, programs
 
 from whet.compiler.errors import LogError
 from whet.db import Mine, TaskKey, TrialEntry, TuningLog
+from whet.db.store import patience, points
 from whet.search_spaces.values import Config
 
 pytestmark = pytest.mark.skipif(
@@ -88,7 +89,7 @@ def check(log: TuningLog, writers: list[Writer]) -> None:
     for writer in writers:
         numbers = [trial.number for trial in log.trials(run_id=writer.run_id)]
         assert numbers == writer.acknowledged == list(range(len(numbers)))
-    points = [point.config for point in log.points(KEY)]
+    points = [point.config for point in log.news(KEY)[0]]
     assert len(points) == len(set(points))
     counts = log.counts(KEY)
     assert (counts.trials, counts.claims) == (len(points), 0)
@@ -104,29 +105,32 @@ def test_a_server_that_is_restarted_loses_and_doubles_nothing(server, url):
         writer.start()
     for mode in ("immediate", "fast"):
         for writer in writers:
-            writer.more(5)
+            writer.more(3)
         server.stop(mode)
         server.start()
     for writer in writers:
-        writer.more(5)
+        writer.more(3)
     for writer in writers:
         writer.end()
     with TuningLog(url) as log:
         check(log, writers)
 
 
-def test_a_server_that_is_gone_for_30_seconds(server, url):
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(30, marks=pytest.mark.faults)])
+def test_a_server_that_is_gone_for_a_while(server, url, seconds, monkeypatch):
+    if seconds < 2:
+        monkeypatch.setattr(patience, "QUIET", 0.2)
     writers = [Writer(url, first) for first in (0, 10**6)]
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.more(5)
+        writer.more(3)
     server.stop("immediate")
-    time.sleep(30)
+    time.sleep(seconds)
     before = [len(writer.acknowledged) for writer in writers]
     server.start()
     for writer in writers:
-        writer.more(5)
+        writer.more(3)
         writer.end()
     with TuningLog(url) as log:
         check(log, writers)  # and nobody was taken for dead
@@ -137,7 +141,7 @@ def test_a_server_that_is_gone_for_30_seconds(server, url):
 
 
 def test_a_server_that_stays_away_is_named(server, url):
-    with TuningLog(url, patience=1.0) as log:
+    with TuningLog(url, patience=0.3) as log:
         run = start(log)
         server.stop("immediate")
         with pytest.raises(LogError, match="add trial 0 of run 1") as caught:
@@ -159,3 +163,23 @@ def test_a_database_without_an_encoding(server, url):
         log.add_trial(start(log), 0, numbered(0), failed("run_crash", "é"))
         (trial,) = log.trials()
         assert trial.result.error == "é" and trial.workload == MATMUL
+
+
+def test_points_are_read_again_after_the_server_came_back(server, url, monkeypatch):
+    """The first answer of a transaction that is lost is its error: no second question is asked."""
+    with TuningLog(url) as log:
+        run = start(log)
+        log.add_trials([TrialEntry(run, n, numbered(n), ok(1.0 + n), 0.0) for n in range(5)])
+        asked, fetch = [], points._driver_rows
+
+        def rows(*query):
+            asked.append(len(asked))
+            if asked == [0]:
+                server.restart()
+            return fetch(*query)
+
+        monkeypatch.setattr(points, "_driver_rows", rows)
+        found, broken, _ = log.read(
+            "read trials", lambda c: points.columns_after(c, KEY, 0, 1 << 30)
+        )
+    assert list(found[2]) == [0, 1, 2, 3, 4] and not broken and len(asked) > 1

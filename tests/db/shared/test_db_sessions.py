@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -47,8 +48,8 @@ def states(log):
 def test_a_config_is_claimed_once_and_recorded_once(log):
     with log.open_session({"who": "a"}) as a, log.open_session({"who": "b"}) as b:
         mine, theirs = start(log), start(log)
-        assert a.reserve(mine, 0, config(0), (), 9) == Mine()
-        assert a.reserve(mine, 0, config(0), (), 9) == Mine()  # its answer may have been lost
+        assert a.reserve(mine, 0, config(0), 9) == Mine()
+        assert a.reserve(mine, 0, config(0), 9) == Mine()  # its answer may have been lost
         taken = a.reserve(mine, 1, config(0))
         assert isinstance(taken, Taken) and taken.own and taken.uid == a.uid
         taken = b.reserve(theirs, 0, config(0))
@@ -62,15 +63,20 @@ def test_a_config_is_claimed_once_and_recorded_once(log):
             assert (found.trial.run_id, found.trial.number, found.trial.cost) == (mine, 0, 1.0)
 
 
-def test_told_is_kept_from_the_claim_to_the_trial(log):
+def test_told_is_kept_with_the_trial_and_the_claim_ends(log):
     with log.open_session() as session:
         run = start(log)
-        session.reserve(run, 0, config(0), (), None)
-        session.reserve(run, 1, config(1), (0, "t17"), None)
-        session.add_trials([TrialEntry(run, n, config(n), ok(1.0)) for n in range(2)])
+        for number in range(2):
+            session.reserve(run, number, config(number))
+        assert log.counts(KEY).claims == 2
+        told = [(), (0, "t17")]
+        session.add_trials(
+            [TrialEntry(run, n, config(n), ok(1.0), told=said) for n, said in enumerate(told)]
+        )
         log.add_trials([TrialEntry(run, 2, config(2), failed(), told=("t3",))])
         log.add_trial(run, 3, config(3), ok(2.0))
-    assert [point.told for point in log.points(KEY)] == [(), (0, "t17"), ("t3",), None]
+        assert log.counts(KEY).claims == 0
+    assert [point.told for point in log.news(KEY)[0]] == [(), (0, "t17"), ("t3",), None]
 
 
 def test_the_total_is_of_all_searches_together(log):
@@ -124,12 +130,12 @@ def test_the_last_measurement_neither_counts_nor_is_recorded(log):
         assert session.reserve(run, 0, config(0), total=1) == Mine()
         log.add_trial(finals, 1, config(0), ok(1.0))
         assert log.counts(KEY).claims == 1  # whoever measures it again among finalists
-    assert log.counts(KEY).trials == 0 and list(log.points(KEY)) == []
+    assert log.counts(KEY).trials == 0 and log.news(KEY) == ([], 0)
 
 
 def rows(*beats, pid=1, boot=""):
     return [
-        SimpleNamespace(id=i, beat=b, host="h", boot=boot, pid=pid, pid_started="1")
+        SimpleNamespace(id=i, uid="u", beat=b, host="h", boot=boot, pid=pid, pid_started="1")
         for i, b in enumerate(beats)
     ]
 
@@ -199,9 +205,32 @@ def test_a_session_that_stands_still_is_ended_and_comes_back(log, elsewhere, mon
     a.close()
 
 
+def test_a_session_that_could_not_be_closed_is_ended_by_the_next_of_its_process(log, elsewhere):
+    mine = start(log)
+    first = log.open_session()
+    assert first.reserve(mine, 0, config(0)) == Mine()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "write", lambda *more: (_ for _ in ()).throw(LogError("x", "y", "z")))
+        with pytest.raises(LogError):
+            first.close()
+    with log.open_session() as second:
+        assert states(log) == ["lost", "running"]
+        assert second.reserve(mine, 0, config(0)) == Mine()
+
+
+def test_a_session_that_nobody_holds_any_more_is_ended_by_the_next(log, elsewhere):
+    mine = start(log)
+    forgotten = log.open_session()
+    assert forgotten.reserve(mine, 0, config(0)) == Mine()
+    del forgotten
+    gc.collect()
+    with log.open_session() as second:
+        assert second.reserve(mine, 0, config(0)) == Mine()
+
+
 def test_news_are_of_the_others_too(log):
     mine, theirs = start(log), start(log)
-    assert log.news(KEY) == ([], 0) and list(log.points(replace(KEY, fingerprint="no"))) == []
+    assert log.news(KEY) == ([], 0) and log.news(replace(KEY, fingerprint="no")) == ([], 0)
     log.add_trial(mine, 0, config(0), ok(1.0))
     log.add_trial(theirs, 0, config(1), failed())
     points, mark = log.news(KEY)
@@ -214,8 +243,6 @@ def test_news_are_of_the_others_too(log):
     log.add_trial(theirs, 1, config(2), ok(0.5))
     points, mark = log.news(KEY, mark)
     assert [(p.run_id, p.number) for p in points] == [(theirs, 1)] and mark == points[0].id
-    assert [t.number for t in log.page(KEY, 1, 2)] == [0, 1]
-    assert log.page(KEY, 3, 10) == [] and len(log.page(KEY, 0, 10)) == 3
 
 
 def test_broken_points_are_left_out(log):
@@ -225,17 +252,26 @@ def test_broken_points_are_left_out(log):
     for number, change in enumerate(broken):
         update = f"UPDATE trial SET {change} WHERE number = {number}"
         log.write("break", lambda c, update=update: c.exec_driver_sql(update))
-    points = {point.number: point for point in log.points(KEY)}
+    points = {point.number: point for point in log.news(KEY)[0]}
     assert points.keys() == {0, 3, 4} and points[3].told is None
     with pytest.warns(UserWarning, match="broken"):
-        assert [t.number for t in log.page(KEY, 0, 9)] == [3, 4]
+        assert [t.number for t in log.trials(run_id=run)] == [3, 4]
 
 
 def test_points_come_by_the_page(log, monkeypatch):
     run = start(log)
     log.add_trials([TrialEntry(run, n, config(n % 6), ok(1.0)) for n in range(7)])
     monkeypatch.setattr("whet.db.store.points.points_after.__defaults__", (3,))
-    assert [point.number for point in log.points(KEY)] == list(range(7))
+    read, mark = [], 0
+    for _ in range(3):
+        points, mark = log.news(KEY, mark)
+        read.append([point.number for point in points])
+    assert read == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def go(racer):
+    racer.stdin.write("go\n")
+    racer.stdin.flush()
 
 
 def test_processes_that_reserve_from_one_list_measure_each_config_once(location):
@@ -243,20 +279,26 @@ def test_processes_that_reserve_from_one_list_measure_each_config_once(location)
         start(log)
     racers = [
         subprocess.Popen(
-            [sys.executable, str(RACER), location, str(seed)], stdout=subprocess.PIPE, text=True
+            [sys.executable, str(RACER), location, str(seed)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for seed in range(4)
     ]
+    assert all(racer.stdout.readline() == "ready\n" for racer in racers)
     victim = racers[0]
-    assert victim.stdout is not None
-    for _ in range(12):
+    go(victim)
+    for _ in range(4):
         assert victim.stdout.readline().startswith("mine ")
+    for racer in racers[1:]:
+        go(racer)
     victim.send_signal(signal.SIGKILL)
     said = [racer.communicate(timeout=300)[0].split("\n")[:-1] for racer in racers]
     assert [racer.returncode for racer in racers] == [-signal.SIGKILL, 0, 0, 0]
     assert all(lines[-1] == "done" for lines in said[1:])
     with TuningLog(location) as log:
-        points = list(log.points(KEY))
+        points, _ = log.news(KEY)
         recorded = [point.config for point in points]
         assert len(recorded) == len(set(recorded)) == CONFIGS
         counts = log.counts(KEY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -29,10 +30,16 @@ def hasty(monkeypatch):
     monkeypatch.setattr(sessions, "BEAT_S", 3600.0)
 
 
+SHARE = 8
+"""Statements that fail on a server, of each kind, where nobody asks for all: it takes a minute."""
+
+
 @pytest.fixture
-def location(tmp_path):
-    """A file: a server takes minutes for so many logs."""
-    return str(tmp_path / "whet.db")
+def some(request, location, seeds):
+    """The members of a list to try: all of a file's, or some of a server's by the run's seed."""
+    draw = random.Random(seeds(1)[0])
+    few = "://" in location and not request.config.getoption("--faults")
+    return lambda every: draw.sample(every, min(SHARE, len(every))) if few else list(every)
 
 
 @dataclass
@@ -66,7 +73,7 @@ def script(log: TuningLog, told: Told) -> Iterator[None]:
     yield
     with log.open_session({"who": "script"}) as session:
         for number in range(3):
-            assert session.reserve(run, number, config(number), (number - 1,), 10) == Mine()
+            assert session.reserve(run, number, config(number), 10) == Mine()
             yield
         told.add(session.add_trials, [entry(run, 0, 3.0), entry(run, 1, None)])
         yield
@@ -96,7 +103,7 @@ def reads(log: TuningLog, path: Any) -> Iterator[None]:
     assert [counts.trials for _, counts in log.tasks()] == [4]
     assert log.counts(KEY).succeeded == 3 and len(log.summary()) == 1
     yield
-    assert len(list(log.points(KEY))) == 4 == len(log.page(KEY, 0, 10))
+    assert len(log.news(KEY)[0]) == 4
     assert log.known_program("p0", HERE).cost == 3.0
     yield
     assert log.export_json(path) == 6
@@ -129,7 +136,7 @@ def state(log: TuningLog) -> Any:
 
 def check_sums(log: TuningLog) -> None:
     """The counters are those of the trials, and no claim is of a recorded config."""
-    points = list(log.points(KEY))
+    points, _ = log.news(KEY)
     counts = log.counts(KEY)
     assert counts.trials == len({point.config for point in points})
     assert counts.succeeded == len({point.config for point in points if point.status == "ok"})
@@ -182,9 +189,9 @@ def cases(every: list[str]) -> list[tuple[int, bool]]:
     ]
 
 
-def test_a_fault_that_passes_is_not_noticed(location):
+def test_a_fault_that_passes_is_not_noticed(location, some):
     every, wanted = statements(location)
-    for at, done in cases(every):
+    for at, done in some(cases(every)):
         emptied(location)
         told = Told()
         with quick(TuningLog(location)) as log:
@@ -197,30 +204,35 @@ def test_a_fault_that_passes_is_not_noticed(location):
             assert set(recorded(log)) == set(told.acknowledged) == set(told.given)
 
 
-def test_a_fault_that_stays_ends_the_script_with_what_was_acknowledged(location):
+def of_first_look(every: list[str]) -> range:
+    """A session's first look at the others, which is left out where it cannot be had."""
+    at = next(i for i, text in enumerate(every) if "WHERE session.state" in text)
+    return range(at - 1, at + 2)
+
+
+def test_a_fault_that_stays_ends_the_script_with_what_was_acknowledged(location, some):
     every, _ = statements(location)
-    wanted, ended = cases(every), 0
+    wanted = some(cases(every))
     for at, done in wanted:
         emptied(location)
-        told, fault = Told(), Fault(at, done, STAYING)
+        told, fault, ended = Told(), Fault(at, done, STAYING), False
         with quick(TuningLog(location)) as log, sql_fault(log.engine, fault):
             try:
                 for _ in script(log, told):
                     pass
             except LogError as error:
-                ended += 1
+                ended = True
                 assert "injected" in str(error), (at, fault.failed)
+        assert ended or at in of_first_look(every), (at, done, fault.failed)
         with TuningLog(location) as log:
             there = recorded(log)
             assert set(told.acknowledged) <= set(there) <= set(told.given), (at, fault.failed)
             assert set(there.values()) <= {1}
             assert told.withdrawn <= {trial.id for trial in log.trials() if trial.withdrawn}
             check_sums(log)
-    # But for a session's first look at the others, which is left out where it cannot be had.
-    assert ended > 0.9 * len(wanted)
 
 
-def test_a_question_is_asked_again(location, tmp_path):
+def test_a_question_is_asked_again(location, tmp_path, some):
     statements(location)
     path = tmp_path / "out.json"
     with quick(TuningLog(location)) as log:
@@ -228,7 +240,7 @@ def test_a_question_is_asked_again(location, tmp_path):
             for _ in reads(log, path):
                 pass
         before = state(log)
-        for at in chosen(fault.statements):
+        for at in some(chosen(fault.statements)):
             with sql_fault(log.engine, Fault(at)) as struck:
                 for _ in reads(log, path):
                     if struck.failed:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def one_cluster_at_a_time():
     with (Path(tempfile.gettempdir()) / "whet_test_cluster.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +20,16 @@ from whet.measure.device.selection import select_device
 from whet.measure.pool import ray_members
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.ray_cluster import MEASURER, Node, head_lost
-from whet.measure.pool.ray_members import Members, builders_of, of_one_kind, offers, version_differs
+from whet.measure.pool.ray_members import (
+    Members,
+    builders_of,
+    check_builds,
+    of_one_kind,
+    offers,
+    version_differs,
+)
 from whet.measure.stage.builder import Built
+from whet.measure.stage.replayed import HOSTED
 from whet.measure.stage.runner import Measurement, RunReport
 
 OPTIONS = MeasureOptions()
@@ -162,7 +170,7 @@ def test_two_prepared_candidates_wait_for_a_device_and_no_more() -> None:
         assert pool.capacity == 1 + 3
         for number in range(10):
             pool.submit(candidate("good", number))
-        until(lambda: pool._traffic.waiting("") == 2)
+        until(lambda: len(pool._traffic._to_run[""]) == 2)
         time.sleep(0.1)
         assert len(builder.had) == 1 + 2  # one is measured, two wait
         pool.join(Worker(lambda _: go.wait(30)), measures=True)
@@ -186,11 +194,22 @@ def test_each_kind_has_its_own_queue_program_and_best_cost() -> None:
                 pool.submit(replace(candidate("good", 2), device=device))
 
 
-def test_finalists_meet_on_one_machine_and_start_again_where_it_is_lost() -> None:
+class Four:
+    """Four rounds of all; it keeps account of them."""
+
+    left = 4
+
+    def __call__(self, costs: list[list[float]]) -> Iterator[int]:
+        self.left -= 1
+        return iter(range(len(costs)) if self.left >= 0 else [])
+
+
+@pytest.mark.parametrize("rounds", [4, Four()])
+def test_finalists_meet_on_one_machine_and_start_again_where_it_is_lost(rounds: Any) -> None:
     dying, other = Worker(dies(1)), Worker()
     inputs = [candidate("good", n) for n in range(3)]
     with StagedPool([Worker(dies(1))], [dying, other], OPTIONS) as pool:
-        measured = pool.remeasure(inputs, rounds=4)
+        measured = pool.remeasure(inputs, rounds)
     assert [len(r.costs) for r in measured] == [4, 4, 4]
     whole = [worker for worker in (dying, other) if len(worker.had) >= 12]
     assert len(whole) == 1 and Counter(whole[0].had[-12:]).most_common()[0][1] == 4
@@ -220,6 +239,13 @@ def announced(kind: str, *cores: int) -> str:
     return name(Announced(kind, "h", 0, cores))
 
 
+def test_a_cluster_on_which_nothing_builds_is_refused() -> None:
+    measuring = node("1", announced("cpu-a", 0), cpus=0)
+    with pytest.raises(MeasureError, match=r"(?s)no machine of the cluster builds.*--build"):
+        check_builds([measuring])
+    check_builds([measuring, node("2", cpus=1)])
+
+
 def test_offers_are_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         ray_members.ray_cluster, "describe", lambda ray, node: {"fingerprint": "cpu-c"}
@@ -241,6 +267,15 @@ def test_offers_are_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
         of_one_kind(found, "cpu-c", {})
     with pytest.raises(MeasureError, match=r"no machine of the cluster offers.*whet_measurer"):
         of_one_kind([], "cpu", {})
+    replayed = [announced("replay-50ms", core) for core in range(HOSTED + 2)]
+    beside = [one for one in offers(None, [node("4", *replayed, announced("cpu-b", 99))])]
+    assert [(o.kind, o.count, o.label) for o in beside] == [
+        ("cpu-b", 1, "n0"),
+        ("replay-50ms", HOSTED, f"{HOSTED} devices"),
+        ("replay-50ms", 2, "2 devices"),
+    ]
+    held = [name for one in beside[1:] for name in one.share["resources"]]
+    assert sorted(held) == sorted(replayed)
     (by_hand,) = offers(None, [node("3", MEASURER)])
     assert (by_hand.kind, by_hand.cores) == ("cpu-c", None)
     assert [builders_of(n) for n in (nodes[0], node("3", MEASURER), node("4", cpus=0))] == [4, 3, 0]

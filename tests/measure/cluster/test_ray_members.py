@@ -20,6 +20,9 @@ from whet.compiler.target import Target
 from whet.measure import MeasureOptions, MeasureResult, RayPool
 from whet.measure.cluster.announce import Announced, name
 from whet.measure.device.names import fingerprint_of, this_device
+from whet.measure.stage.replayed import HOSTED, replayed_kind
+
+pytestmark = pytest.mark.usefixtures("one_cluster_at_a_time")
 
 QUICK = MeasureOptions(
     build_timeout=60.0,
@@ -41,8 +44,12 @@ import sys
 from test_ray_members import FAKES, QUICK, RayPool, candidate
 if __name__ == "__main__":
     with RayPool(sys.argv[1], options=QUICK, **FAKES) as pool:
+        pool.say = lambda line: print(line, file=sys.stderr)
         pool.submit(candidate("good", 1))
-        print(pool.collect(90)[0][1].status, flush=True)
+        for _ in range(240):
+            if found := pool.collect(1):
+                break
+        print(found[0][1].status, flush=True)
         pool.submit(candidate("hang"))
         pool.collect(600)
 """
@@ -128,6 +135,7 @@ def test_nodes_come_and_go_during_a_run(cluster: Any, monkeypatch: pytest.Monkey
         # One that comes is used.
         second = add(cluster, 1)
         until(lambda: heard.look() and pool.devices[kind] == 2)
+        heard.look()
         assert any("(1 device, 1 builder) joins" in line for line in heard.lines)
         assert pool.capacity == 2 + 3 * 2
         measured: set[int] = set()
@@ -151,6 +159,7 @@ def test_nodes_come_and_go_during_a_run(cluster: Any, monkeypatch: pytest.Monkey
         cluster.remove_node(second, allow_graceful=False)
         until(heard.look)
         until(lambda: heard.look() and pool.devices[kind] == 1)
+        heard.look()
         assert any("(1 device, 1 builder) is lost" in line for line in heard.lines)
         assert {r.status for r in heard.results.values()} == {"ok"}
         assert all(r.environment["checked"] for r in heard.results.values())
@@ -159,6 +168,28 @@ def test_nodes_come_and_go_during_a_run(cluster: Any, monkeypatch: pytest.Monkey
         cluster.remove_node(first, allow_graceful=False)
         with pytest.raises(MeasureError, match=r"(?s)nothing is left that can.*\d\d .*is lost"):
             until(lambda: heard.look() and heard.submit(2))
+
+
+def test_one_process_hosts_the_replayed_devices_of_a_node(cluster: Any) -> None:
+    kind, count = replayed_kind(0.1), HOSTED + 2
+    devices = [name(Announced(kind, "r", 0, (k,))) for k in range(count)]
+    node = cluster.add_node(num_cpus=1, resources=dict.fromkeys(devices, 1), **SMALL)
+    hosts = f"whet measure {kind}"
+    with RayPool(device=kind, options=QUICK) as pool:
+        heard = Heard(pool)
+        heard.submit(2 * count)
+        until(lambda: heard.look() and len(actors(hosts)) == 2)
+        assert pool.devices == {kind: count} and pool.capacity == 1 + 3 * count
+        # Ray counts each device: a search beside this one cannot take it.
+        ray = pool._crew.ray
+        assert not any(ray.available_resources().get(device) for device in devices)
+        # Where the process is killed, its devices are lost together, and no trial is.
+        os.kill(actors(f"{hosts} {HOSTED} devices")[0], signal.SIGKILL)
+        heard.submit(2 * count)
+        until(heard.look)
+        assert {r.status for r in heard.results.values()} == {"ok"}
+    until(lambda: not actors(hosts))
+    cluster.remove_node(node, allow_graceful=False)
 
 
 @pytest.mark.faults

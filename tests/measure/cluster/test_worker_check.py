@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from whet.cli import main
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, MeasureError
 from whet.measure.cluster import check, join, listeners, token
@@ -217,3 +218,28 @@ def test_gpus_are_counted_by_their_kinds(monkeypatch):
 
     monkeypatch.setattr(identity, "every_gpu", none)
     assert join.own_gpus() == {}
+
+
+@pytest.mark.parametrize("option", ["--port", "--client-port", "--dashboard"])
+@pytest.mark.parametrize("port", ["99999999", "-5", "0", "http"])
+def test_what_is_no_port_is_refused_before_anything_is_made(home, option, port, capsys):
+    assert main(["worker", f"{option}={port}"]) == 2
+    said = capsys.readouterr().err
+    assert f"'{option}'" in said or f"'{port}'" in said
+    assert not (home / ".ray").exists()
+
+
+def test_the_dashboard_is_the_heads_and_for_this_machine_alone(home, monkeypatch):
+    monkeypatch.setattr(check, "DASHBOARD", ("json",))
+    words = Member(JoinOptions(dashboard=8265), print)._command(home, {})
+    assert "--include-dashboard=true" in words and "--dashboard-port=8265" in words
+    assert "--dashboard-host=127.0.0.1" in words
+    assert "--include-dashboard=false" in Member(JoinOptions(), print)._command(home, {})
+    with pytest.raises(ArgumentError, match="the dashboard is the head's"):
+        Member(JoinOptions(address="10.0.0.1:6379", dashboard=8265), print)
+
+
+def test_a_dashboard_without_its_parts_says_how_to_install_them(home, monkeypatch):
+    monkeypatch.setattr(check, "DASHBOARD", ("no_such_module",))
+    with pytest.raises(MeasureError, match=r"(?s)no_such_module is not installed.*\[dashboard\]"):
+        Member(JoinOptions(dashboard=8265), print)

@@ -16,44 +16,44 @@ from pathlib import Path
 
 import pytest
 
+from whet.compiler.errors import MeasureError
 from whet.compiler.target.machine import host
 from whet.measure.cluster import listeners, reader
 from whet.measure.cluster.announce import Announced
 
+pytestmark = pytest.mark.usefixtures("one_cluster_at_a_time")
+
 CORES = sorted(os.sched_getaffinity(0))
-LONG_S = 120.0
+LONG_S = 240.0
 DRIVER = """
-import sys, time
-from whet.measure.cluster import token
-token.authenticate()
-import ray
-from whet.measure.cluster.announce import parse
-from whet.measure.cluster.snapshot import leaving_nodes
+import sys
+import time
+from measure_fakes import candidate
+from whet.measure import MeasureOptions, RayPool
 
-ray.init(sys.argv[1], log_to_driver=False)
-(device,) = [name for name in ray.cluster_resources() if parse(name)]
-
-@ray.remote(num_cpus=0, resources={device: 1}, max_restarts=0)
-class Measurer:
-    def measure(self, seconds):
-        time.sleep(seconds)
-        return "measured"
-
-@ray.remote(num_cpus=1)
-def build():
+options = MeasureOptions(min_repeat_ms=0.5, max_measure_s=0.02, memory_limit=1 << 29)
+with RayPool(
+    sys.argv[1],
+    options=options,
+    build_function="measure_fakes:fake_build",
+    run_function="measure_fakes:fake_run",
+    prepare_function="measure_fakes:fake_prepare",
+) as pool:
+    given, results, lines = 0, [], []
+    while not any("leaves once it is done" in line for line in lines):
+        while given < len(results) + 2:  # one is always at work
+            pool.submit(candidate("slow", given))
+            given += 1
+        found = pool.collect(0.2)
+        if found and not results:
+            print("at work", flush=True)
+        results += found
+        lines += pool.notes()
+    print("leaving", sum(pool.devices.values()), flush=True)
+    while found := pool.collect(3):
+        results += found
+    print("left", *{result.status for _, result in results}, flush=True)
     time.sleep(1000)
-
-held = build.remote()
-measurer = Measurer.remote()
-ray.get(measurer.measure.remote(0))  # it is there
-trial = measurer.measure.remote(3)
-print("at work", flush=True)
-while not leaving_nodes(ray):
-    time.sleep(0.1)
-print("leaving", ray.get(trial), flush=True)
-ray.kill(measurer)
-print("left", flush=True)
-time.sleep(1000)
 """
 
 
@@ -162,7 +162,7 @@ def ends_with_all(child, pids, seconds):
 
 @pytest.mark.faults
 @pytest.mark.skipif(len(CORES) < 2, reason="a head and a worker need a core each")
-def test_a_cluster_from_its_start_to_its_end(place, address, ports, head, with_token):
+def test_a_cluster_from_its_start_to_its_end(place, address, ports, head, with_token, monkeypatch):
     core = CORES[-1]
     own = listeners.tree(head.pid)
     assert all(listeners.is_loopback(a) for a, _ in listeners.listeners(own))
@@ -179,6 +179,16 @@ def test_a_cluster_from_its_start_to_its_end(place, address, ports, head, with_t
     (place.folder / "thief/.ray/auth_token").write_text("guessed")
     assert "refuses this machine's token" in refused(place, "token", *join, home="thief")
     assert "scp" in refused(place, "none", *join, home="nobody")
+    client = f"ray://127.0.0.1:{ports[1]}"
+    with monkeypatch.context() as patch:
+        patch.setenv("RAY_AUTH_TOKEN_PATH", str(place.folder / "thief/.ray/auth_token"))
+        with pytest.raises(MeasureError, match="refuses this machine's token"):
+            reader.read_cluster(client)
+    said = place.start("stolen", "-c", DRIVER, client, home="thief")
+    assert said.wait(LONG_S) == 1
+    assert "refuses this machine's token" in place.text("stolen")
+    alone = place.start("alone", "-c", DRIVER, client)
+    assert alone.wait(LONG_S) == 1  # the head builds, and nobody measures yet
 
     worker = place.worker("worker", *join, "--drain=60s")
     place.await_text("worker", "ready after", worker)
@@ -195,7 +205,7 @@ def test_a_cluster_from_its_start_to_its_end(place, address, ports, head, with_t
     place.await_text("driver", "at work", driver)
     own = listeners.tree(worker.pid)
     worker.send_signal(signal.SIGTERM)
-    place.await_text("driver", "leaving measured\nleft", driver)
+    place.await_text("driver", "leaving 0\nleft ok\n", driver)
     assert ends_with_all(worker, own, 30), place.text("worker")
     folders = [path.parent for path in place.folder.glob("whet-ray-*/owner")]
     assert len(folders) == 1  # the head's
@@ -211,14 +221,14 @@ def test_a_cluster_from_its_start_to_its_end(place, address, ports, head, with_t
 
 
 def test_what_a_killed_worker_left_is_removed_by_the_next(place, monkeypatch):
-    from whet.measure.cluster import join
+    from whet.measure.cluster.node_folder import node_folder
 
     monkeypatch.setattr("tempfile.tempdir", str(place.folder))
     left = place.folder / "whet-ray-left"
     left.mkdir()
     (left / "owner").write_text("")
-    with join._folder() as mine:
+    with node_folder() as mine:
         assert not left.exists()
-        with join._folder() as other:
+        with node_folder() as other:
             assert Path(mine).exists() and mine != other
     assert not Path(mine).exists()

@@ -12,7 +12,7 @@ from whet.compiler.errors import MeasureError
 from whet.measure import MeasureOptions, RayPool
 from whet.measure.device.identity import check_alike
 from whet.measure.pool.ray_cluster import MEASURER, free_gpus
-from whet.measure.pool.ray_pool import describe_remote_gpu
+from whet.measure.pool.ray_crew import describe_remote_gpu
 
 FAKES = {
     "build_function": "gpu_fakes:fake_build",

@@ -21,7 +21,7 @@ from whet.compiler.runtime.gpu.driver.interface import use_driver
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties
 from whet.measure import LocalPool, MeasureInput, MeasureOptions, MeasureResult, RayPool
 from whet.measure.device.identity import device_of, measured_devices
-from whet.measure.device.selection import select_device
+from whet.measure.device.selection import select_devices
 from whet.measure.gpu import stage
 from whet.measure.pool.engine import StagedPool
 from whet.measure.pool.open import describe_remote_gpu
@@ -207,7 +207,7 @@ def placed(device: object, workers: object = None, target: str = "cuda -arch=sm_
     task = whet.create_task("matmul", args=(32, 32, 32), target=target)
     with ExitStack() as stack:
         remote = partial(describe_remote_gpu, stack=stack)
-        return select_device(device, str(task.workload), [task.target], workers, remote)
+        return select_devices(device, str(task.workload), [task.target], workers, remote)[0]
 
 
 @pytest.mark.parametrize(
@@ -238,10 +238,10 @@ def test_all_devices(gpus):
 WRONG = {
     "kinds": ("cuda:*", None, MeasureError, r"different GPUs: A GPU sm_90 132 141, A GPU.* 80"),
     "twice": (["cuda:1", "cuda:1"], None, MeasureError, "'cuda:1' is named twice"),
-    "cpu": (["cuda:0", "cpu"], None, MeasureError, "'cpu' is no GPU.*cuda:\\*"),
-    "emulator": ("cuda:0,cuda-emulator", None, MeasureError, "'cuda-emulator' is no GPU"),
-    "fingerprint": (["cuda:0", "cuda-0123"], None, MeasureError, "'cuda-0123' is no GPU"),
-    "number": (["cuda:0", 1], None, MeasureError, "'1' is no GPU"),
+    "cpu": (["cuda:0", "cpu"], None, ArgumentError, "'cuda sm_90'.*does not run on 'cpu'"),
+    "emulated": (["cuda-emulator"] * 2, None, ArgumentError, "'cuda-emulator' is .*named twice"),
+    "fingerprint": (["cuda:0", "cuda-0123"], None, ArgumentError, "there is no such device"),
+    "number": (["cuda:0", 1], None, ArgumentError, "a int does not name a machine"),
     "absent": ("cuda:0,cuda:3", None, TargetError, "using cuda\\(3\\)"),
     "none": ([], None, ArgumentError, "it names no device.*'cuda:0', 'cuda:1'"),
     "ray": (BOTH, "ray", ArgumentError, "have no numbers here.*leave device out"),

@@ -61,3 +61,13 @@ def test_who_waits_may_give_up_and_leaves_no_lock(device: str, busy: subprocess.
         raise AssertionError("the lock is not exclusive")
     with machine.exclusive(device, lambda: False):
         pass
+
+
+def test_a_lock_file_that_cannot_be_opened_is_named(device: str) -> None:
+    path, _ = machine.lock_paths(device)
+    path.symlink_to("/nowhere")  # the file of whoever can write to the folder is not followed
+    with (
+        pytest.raises(MeasureError, match=rf"(?s)measurement on {device}.*{path}.*is it yours"),
+        machine.exclusive(device, lambda: False),
+    ):
+        raise AssertionError("it was followed")

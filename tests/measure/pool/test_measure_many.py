@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from measure_fakes import candidate
 
+from whet.compiler.errors import MeasureError, WorkerLostError
 from whet.measure import LocalPool, MeasureInput, MeasureOptions, ReplayPool
 from whet.measure.stage.lru_cache import LRUCache
 from whet.search_spaces import Workload
@@ -92,6 +93,37 @@ def test_rounds_may_be_chosen_as_they_go(kind: str) -> None:
         results = pool.remeasure(inputs, rounds)
     assert [len(r.costs) for r in results] == [4, 2, 4]
     assert seen == [[0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 2, 3], [4, 2, 4]]
+
+
+def test_finalists_outlive_measurers_that_die_one_after_the_other(monkeypatch) -> None:
+    with LocalPool(1, options=QUICK, **FAKES) as pool:
+        in_turns, lost = pool._calls.in_turns, []
+
+        def dies(*args: Any) -> Any:
+            if len(lost) % 8 < 7:
+                lost.append(1)
+                raise WorkerLostError("run", "its machine is gone")
+            return in_turns(*args)
+
+        def always_dies(*args: Any) -> Any:
+            lost.append(1)
+            raise WorkerLostError("run", "its machine is gone")
+
+        monkeypatch.setattr(pool._calls, "in_turns", dies)
+        assert pool.remeasure([of("a", "good")], 2)[0].ok and len(lost) == 7
+        lost.append(1)
+        monkeypatch.setattr("whet.measure.pool.traffic.AGAIN_S", 0.0)
+        with pytest.raises(MeasureError, match="each measurer was lost"):
+            pool.remeasure([of("a", "good")], 2)
+        assert len(lost) == 8 + 3
+        # What is lost at once is not asked again at once.
+        monkeypatch.setattr("whet.measure.pool.traffic.AGAIN_S", 1.0)
+        monkeypatch.setattr("whet.measure.pool.traffic.TRIES", 1)
+        lost[:] = [1] * 8
+        monkeypatch.setattr(pool._calls, "in_turns", always_dies)
+        with pytest.raises(MeasureError, match="each measurer was lost"):
+            pool.remeasure([of("a", "good")], 2)
+        assert len(lost) - 8 <= 6
 
 
 def test_what_is_kept_is_bounded_by_bytes() -> None:

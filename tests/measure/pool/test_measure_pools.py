@@ -232,7 +232,7 @@ class TestLocalPool:
     def test_a_known_program_is_not_measured_again(self) -> None:
         asked = []
 
-        def known(program: str) -> MeasureResult | None:
+        def known(program: str, kind: str) -> MeasureResult | None:
             asked.append(program)
             earlier = MeasureResult("ok", (0.5,), program_hash=program)
             return earlier if program == "hash of good 7" else None
@@ -254,7 +254,7 @@ class TestLocalPool:
         assert Counter("same_program" in r.environment for r in results.values())[True] == 3
 
     def test_a_log_that_fails_ends_the_run(self) -> None:
-        def known(program: str) -> MeasureResult | None:
+        def known(program: str, kind: str) -> MeasureResult | None:
             raise OSError("disk is gone")
 
         with live(LocalPool)(known=known) as pool:
@@ -340,21 +340,20 @@ class TestRayPool:
         until(lambda: ray.available_resources().get(MEASURER) == 1)
         del raised
 
-    def test_who_waits_for_the_only_machine_holds_up_nobody(
-        self, ray_machine: None, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_who_waits_for_the_only_machine_has_it_next(self, ray_machine: None) -> None:
         with live(RayPool)() as first:
             assert only(first, "good").ok
-            with live(RayPool)() as second:  # its measurer is queued
-                (queued,) = stages_of(second, True)
-                actor = queued._actor
-                monkeypatch.setattr("whet.measure.pool.ray_actor.START_S", 0.2 - queued._budget)
-                with pytest.raises(MeasureError, match=r"(?s)no answer.*not made yet: `ray"):
-                    queued.start()
-                assert queued._actor is actor  # another one would wait behind it
-                monkeypatch.undo()
+            with live(RayPool)() as second:
+                assert not stages_of(second, True)
+                assert any("1 other search: it waits for one" in line for line in second.notes())
+                second.submit(candidate("good", 7))
+                assert second.collect(0.2) == []
+                assert only(first, "good", 2).ok
+                first.close()
+                found: list[Any] = []
+                until(lambda: bool(found.extend(second.collect(0.5)) or found))
+                assert found[0][1].ok
             assert not any(thread.is_alive() for thread in second._threads)  # nobody waits on
-            assert only(first, "good", 2).ok
 
     def test_a_lost_actor_is_made_again_until_the_pool_is_closed(self, ray_machine: None) -> None:
         import ray

@@ -218,12 +218,18 @@ def test_a_daemon_does_not_outlive_its_worker(tmp_path: Path, last: str) -> None
     assert gone(int(file.read_text()))
 
 
-def test_a_daemon_does_not_outlive_a_driver_that_is_killed(tmp_path: Path) -> None:
-    file, script = tmp_path / "pid", tmp_path / "driver.py"
+@pytest.mark.parametrize("with_children", [False, True], ids=["alone", "as-ray-kills-actors"])
+def test_a_daemon_does_not_outlive_a_driver_that_is_killed(
+    tmp_path: Path, with_children: bool
+) -> None:
+    file, script, temporary = tmp_path / "pid", tmp_path / "driver.py", tmp_path / "temporary"
+    temporary.mkdir()
     script.write_text(
         textwrap.dedent(
             f"""
             import sys
+            if {with_children}:
+                sys.modules["ray"] = sys
             sys.path.insert(0, {str(Path(measure_fakes.__file__).parent)!r})
             from whet.measure.worker.supervisor import Supervisor
             supervisor = Supervisor()
@@ -232,13 +238,22 @@ def test_a_daemon_does_not_outlive_a_driver_that_is_killed(tmp_path: Path) -> No
             """
         )
     )
-    driver = subprocess.Popen([sys.executable, str(script)])
+    driver = subprocess.Popen(
+        [sys.executable, str(script)], env={**os.environ, "TMPDIR": str(temporary)}
+    )
     assert wait_until(file.exists)
     pid = int(file.read_text())
-    assert not gone(pid)
+    assert not gone(pid) and list(temporary.iterdir())
+    below = Path(f"/proc/{driver.pid}/task").glob("*/children")
+    children = [int(child) for path in below for child in path.read_text().split()]
+    assert len(children) == 1
+    driver.send_signal(signal.SIGSTOP)  # it sees nothing of it
+    for child in children * with_children:
+        os.kill(child, signal.SIGKILL)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     assert wait_until(lambda: gone(pid))
+    assert wait_until(lambda: not list(temporary.iterdir())), list(temporary.iterdir())
 
 
 # --- what no worker sees ------------------------------------------------------------------------

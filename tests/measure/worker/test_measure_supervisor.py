@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -61,6 +62,24 @@ def shared() -> Iterator[Supervisor]:
     supervisor = Supervisor(memory_limit=1 << 30)
     yield supervisor
     supervisor.close()
+
+
+@pytest.mark.parametrize("fails", ["subprocess.Popen", "socket.socketpair"])
+def test_a_worker_that_cannot_be_started_leaves_nothing(
+    fails: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        assert list(tmp_path.iterdir())  # its folder is there
+        raise OSError("too many processes")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(fails, refuse)
+    with (
+        contextlib.closing(Supervisor()) as supervisor,
+        pytest.raises(OSError, match="too many processes"),
+    ):
+        supervisor.start()
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_warm_worker_serves_many_calls(shared: Supervisor) -> None:

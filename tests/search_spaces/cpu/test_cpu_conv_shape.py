@@ -9,7 +9,7 @@ import pytest
 
 import whet
 from whet.compiler.errors import ArgumentError
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.conv_arguments import conv_shape
 from whet.search_spaces.template import get_template
 
 GOOD = {"N": 1, "CI": 4, "H": 8, "W": 8, "CO": 6, "KH": 3, "KW": 3}
@@ -134,7 +134,7 @@ def test_spellings_of_one_workload():
 
 
 def test_a_shape_knows_its_sizes():
-    shape = ConvShape.of(
+    shape = conv_shape(
         "conv2d_nhwc", "NHWC", 2, 6, (9, 8), 4, (3, 2), (2, 1), (1, 0, 2, 3), (1, 2), 2
     )
     assert (shape.reach, shape.padded, shape.out) == ((3, 3), (12, 11), (5, 9))

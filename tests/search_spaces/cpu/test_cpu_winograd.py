@@ -14,11 +14,17 @@ import whet
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
+from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.compiler.topi.nn.winograd import conv2d_winograd
 from whet.compiler.topi.nn.winograd_matrices import combined, winograd_matrices
-from whet.search_spaces.operators.cpu.conv import winograd
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
-from whet.search_spaces.operators.cpu.gemm.plan import define_threads
+from whet.search_spaces.forms.conv import conv_form
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.operators.conv_arguments import conv_shape
+from whet.search_spaces.operators.conv_graphs import sums
+from whet.search_spaces.rules.cpu.conv import winograd
+from whet.search_spaces.rules.cpu.conv.weights import Storing
+from whet.search_spaces.rules.threads import define_threads
 from whet.search_spaces.template import template
 from whet.search_spaces.template.config_scope import get_config
 
@@ -38,16 +44,23 @@ def winograd_alone(
     packed: bool = False,
 ) -> tuple[Any, list]:
     """A convolution whose algorithms are Winograd's alone."""
-    shape = ConvShape.of(
-        "winograd_alone", layout, N, CI, (H, W), CO, (3, 3), 1, padding, dtype=dtype
-    )
-    cfg, target = get_config(), Target.current()
+    shape = conv_shape("winograd_alone", layout, N, CI, (H, W), CO, (3, 3), 1, padding, dtype=dtype)
+    cfg, target = Prefixed(get_config()), Target.current()
     cfg.define_knob("algorithm", algorithms)
     winograd.define(cfg, shape, target)
-    define_threads(cfg, target, shape.flop)
+    threads = define_threads(cfg, target, shape.flop)
     data = te.placeholder(shape.data_shape, dtype, name="data")
     weight = te.placeholder(shape.weight_shape, dtype, name="weight")
-    return winograd.schedule(cfg, shape, data, weight, epilogue, packed)
+    graph = sums(shape, data, weight if layout == "NCHW" else lambda o, c, *at: weight(*at, c, o))
+    form = conv_form(graph.op, [])
+    assert form is not None
+    w = winograd.Winograd.of(cfg, form.operands(graph.op), "conv", target)
+    out, extras = Epilogue.of(epilogue).apply(w.conv, shape.channel_axis)
+    s = te.create_schedule(out.op)
+    if epilogue:
+        s[w.conv].compute_inline()
+    w.schedule(s, Storing(s[out], packed, threads, 8))
+    return s, [data, weight, *extras, out]
 
 
 def _reference(padding: Any) -> Any:
@@ -166,7 +179,7 @@ def test_threads_have_blocks_of_their_own() -> None:
 
 def _shape(**changes: Any) -> ConvShape:
     given = {"window": (3, 3), "strides": 1, "dilation": 1, "groups": 1, "batch": 1, **changes}
-    return ConvShape.of(
+    return conv_shape(
         "conv", given.get("layout", "NHWC"), given["batch"], 16, (14, 14), 16, given["window"],
         given["strides"], 1, given["dilation"], given["groups"],
     )  # fmt: skip

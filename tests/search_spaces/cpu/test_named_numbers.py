@@ -84,13 +84,14 @@ def test_large_results_may_go_past_the_caches(name, begin):
     assert "!nontemporal" in kernel.get_source("ll")
 
 
-@pytest.mark.parametrize("mcpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("mcpu, lanes", [("x86-64-v2", 4), ("x86-64-v3", 8), ("x86-64-v4", 16)])
 @pytest.mark.parametrize("vector", ["store", "turn"])
-def test_a_transpose_goes_past_the_caches_at_every_width(vector, mcpu):
+def test_a_transpose_goes_past_the_caches_at_every_width(vector, mcpu, lanes):
     target = f"llvm -num-threads=1 -mcpu={mcpu}"
     task = whet.create_task("transpose", args=((512, 512),), target=target)
     space = task.config_space
-    chosen = {"tile": (64, 16), "stream": True, "vector": vector}
+    chosen = {"tile": (64, 16), "stream": True, "vector": vector, "buffer": False}
+    chosen |= {"square": lanes, "inner": "columns"}
     config = space.from_choices({**space.default.as_dict(), **chosen})
     schedule, args = task.instantiate(config)
     text = whet.build(schedule, args, target=task.target).get_source("ll")

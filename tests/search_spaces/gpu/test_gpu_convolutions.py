@@ -5,7 +5,7 @@ from gpu_checks import TARGET, check, configs_of, convolution
 
 import whet
 from whet.compiler.errors import ArgumentError
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.conv_arguments import conv_shape
 from whet.search_spaces.operators.gpu.conv_rectangle import Rectangle
 
 _SHAPES = {
@@ -83,7 +83,7 @@ def _rectangle(*sizes):
 
 def test_a_first_layer_reads_each_column_of_pixels_once():
     sizes = (16, 3, 224, 224, 64, 7, 7, 2, 3)
-    shape = ConvShape.of("conv", "NCHW", 16, 3, (224, 224), 64, (7, 7), 2, 3)
+    shape = conv_shape("conv", "NCHW", 16, 3, (224, 224), 64, (7, 7), 2, 3)
     r = _rectangle(*sizes)
     assert r.keeps_columns(shape) and shape.ci % r.channels == 0
     assert r.rows_read(shape) == (r.own_rows - 1) * 2 + 7

@@ -16,7 +16,7 @@ from whet import te
 from whet.compiler import topi
 from whet.compiler.emulator import emulator_options
 from whet.compiler.te.primitives.auto_bind import AutoBindWarning
-from whet.search_spaces.rules.gpu.contraction.widened_sum import widened_sum
+from whet.search_spaces.forms.widened_sum import widened_sum
 
 
 def graph(operator, wide=False):

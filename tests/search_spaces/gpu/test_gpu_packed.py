@@ -14,7 +14,7 @@ from whet.compiler.target import Target
 from whet.measure import MeasureOptions
 from whet.measure.gpu.cost.predicted import launched, predicted
 from whet.measure.gpu.runner import prepare_reference, run_candidate
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.conv_arguments import conv_shape
 from whet.search_spaces.operators.gpu.conv_winograd import Winograd
 
 _SHAPES = {
@@ -103,7 +103,7 @@ def test_a_default_knows_what_is_packed():
     for ahead, algorithm in ((False, "implicit"), (True, "winograd2")):
         space = whet.create_task("conv2d_nchw", args=(*args, ahead), target=TARGET).config_space
         assert space.default["algorithm"].val == algorithm
-    w = Winograd(ConvShape.of("conv", "NCHW", 16, 512, (7, 7), 512, (3, 3), 1, 1), 4)
+    w = Winograd(conv_shape("conv", "NCHW", 16, 512, (7, 7), 512, (3, 3), 1, 1), 4)
     target = Target(TARGET)
     assert w.transforms(target, packed=True) < 0.5 * w.transforms(target)
 

@@ -8,7 +8,7 @@ from test_gpu_tiled import drawn, emulated
 import whet
 from whet import te
 from whet.compiler.codegen.cuda import nvrtc
-from whet.search_spaces.rules.gpu.contraction.axes import contraction_of
+from whet.search_spaces.forms.contraction import contraction_of
 from whet.search_spaces.rules.gpu.contraction.packed_int8 import as_packed_int8
 
 
@@ -117,7 +117,9 @@ def test_an_axis_that_neither_operand_has_is_not_packed():
     def element(i, j):
         return te.sum(A[m, i].astype("int32") * B[m, j].astype("int32"), axis=[m, again])
 
-    packed = as_packed_int8(contraction_of(te.compute((16, 16), element, name="C").op)).contraction
+    packed = as_packed_int8(
+        contraction_of(te.compute((16, 16), element, name="C").op, 4)
+    ).contraction
     assert [x.extent for x in packed.steps] == [1, 5]
 
 
@@ -148,6 +150,6 @@ def test_no_spills(transposed):
 )
 def test_other_contractions_are_not_packed(graph):
     inputs, out, _ = graph()
-    assert as_packed_int8(contraction_of(out.op)) is None
+    assert as_packed_int8(contraction_of(out.op, 4)) is None
     task = whet.create_task(outputs=[out], args=[*inputs, out], target=TARGET)
     assert "whet_dp4a" not in whet.build(*task.instantiate(), task.target).get_source("cuda")

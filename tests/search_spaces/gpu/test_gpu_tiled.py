@@ -9,7 +9,7 @@ from gpu_checks import TARGET, compiles
 import whet
 from whet import te
 from whet.compiler.emulator import emulator_options
-from whet.search_spaces.rules.gpu.contraction.axes import contraction_of
+from whet.search_spaces.forms.contraction import contraction_of
 
 
 def emulated(task, config, given, wanted, full=False, near=2e-5):
@@ -139,16 +139,16 @@ def test_two_inputs_of_one_name_are_two():
     def element(i, j):
         return te.sum((A[i, k] - B[j, k]) * (again[i, k] - B[j, k]), axis=k)
 
-    assert contraction_of(te.compute((16, 16), element, name="C").op) is None
+    assert contraction_of(te.compute((16, 16), element, name="C").op, 4) is None
 
 
 def test_which_axes_are_rows_and_columns():
-    found = contraction_of(_grouped()[1].op)
+    found = contraction_of(_grouped()[1].op, 4)
     names = [[x.var.name for x in xs] for xs in (found.lead, found.rows, found.columns)]
     assert names == [["o.group"], ["n", "y", "x"], ["o.own"]]
     assert [x.var.name for x in found.windows] == ["ry", "rx"] and found.counts == (18, 16)
     few = _of((3, 24), (24, 20), (3, 20), lambda A, B, i, j, k: A[i, k] * B[k, j])
-    assert contraction_of(few[1].op) is None
+    assert contraction_of(few[1].op, 4) is None
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_which_axes_are_rows_and_columns():
 )
 def test_terms_that_are_not_of_two_factors(step):
     _, out = _of((16, 24), (20, 24), (16, 20), step)
-    assert contraction_of(out.op) is None
+    assert contraction_of(out.op, 4) is None
 
 
 def test_float16_in_a_graph_is_accumulated_in_float32():

@@ -5,7 +5,7 @@ import pytest
 from gpu_checks import TARGET, check, configs_of, convolution
 
 import whet
-from whet.search_spaces.operators.cpu.conv.shape import ConvShape
+from whet.search_spaces.operators.conv_arguments import conv_shape
 from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograds
 
 _SHAPES = {
@@ -48,7 +48,7 @@ def _shape(**changes):
         "layout": "NCHW", "batch": 16, "ci": 64, "image": (56, 56), "co": 64, "window": (3, 3),
         "strides": 1, "padding": 1, "dilation": 1, "groups": 1, **changes,
     }  # fmt: skip
-    return ConvShape.of("conv", **given)
+    return conv_shape("conv", **given)
 
 
 def test_what_is_worth_a_try():

@@ -161,6 +161,11 @@ def test_the_way_of_a_sum_follows_memory():
     assert way((0, 2)) == ("along", (1,), 50)
 
 
+def te_matvec(A, x):
+    k = te.reduce_axis((0, 8), name="k")
+    return te.compute((8,), lambda i: te.sum(A[i, k] * x[k], axis=k), name="y")
+
+
 def test_rules_by_group():
     def rules(outputs):
         groups = ComputeGraph(outputs, outputs).groups
@@ -168,7 +173,13 @@ def test_rules_by_group():
 
     A, B = placeholder(8, 8), placeholder(8, 8, name="B")
     empty = te.compute((0, 4), lambda i, j: te.const(1.0), name="empty")
-    assert rules([topi.matmul(A, B)]) == ["Tiled"]
+    assert rules([topi.matmul(A, B)]) == ["Gemm"]
+    whole = [te.placeholder((8, 8), "int32", name=n) for n in "XY"]
+    assert rules([topi.matmul(*whole)]) == ["Tiled"]
+    image = [placeholder(1, 8, 9, 9), placeholder(8, 8, 3, 3, name="W")]
+    assert rules([topi.nn.conv2d_nchw(*image, 1, 1, 1)]) == ["Convolution"]
+    assert rules([topi.nn.depthwise_conv2d_nchw(*image, 1, 1, 1)]) == ["Depthwise"]
+    assert rules([te_matvec(A, placeholder(8, name="x"))]) == ["MatVec"]
     assert rules([topi.nn.softmax(A)]) == ["Rows"]
     assert rules([topi.sum(A, 1)]) == ["Reduction"]
     assert rules([topi.transpose(A)]) == ["Injective"]

@@ -10,7 +10,7 @@ import pytest
 import whet
 from whet import te
 from whet.compiler import topi
-from whet.compiler.errors import ArgumentError, SpaceError
+from whet.compiler.errors import ArgumentError, LowerError, SpaceError
 from whet.measure.stage.builder import build_candidate
 from whet.measure.values import MeasureInput
 from whet.search_spaces import get_template, resolve, template
@@ -246,3 +246,12 @@ def test_a_ref_opens_to_the_template_that_was_sent():
     assert resolve(first).workload(5, 6) and resolve(second).workload(5, 66)
     with pytest.raises(SpaceError, match="not known"):
         resolve(first).workload(5, 66)
+
+
+def test_a_graph_that_reads_outside_a_tensor_is_refused_when_its_task_is_made():
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i + 4], name="B")
+    with pytest.raises(LowerError, match=r"B reads A\[i \+ 4\]: .* goes up to 11, but .* is 8"):
+        whet.create_task(outputs=[b], target="llvm")
+    guarded = te.compute((8,), lambda i: te.if_then_else(i < 4, a[i + 4], 0.0), name="B")
+    assert len(whet.create_task(outputs=[guarded], target="llvm").config_space) > 0

@@ -31,6 +31,14 @@ def test_counts_and_enumerates_in_order():
     assert configs[1]["pad"].val == 0  # the last knob runs fastest
 
 
+def test_configs_of_a_space_without_knobs_and_with_a_long_last_knob():
+    assert [dict(config.choices) for config in ConfigSpace("demo")] == [{}]
+    long = ConfigSpace("demo")
+    long.define_knob("a", [1, 2])
+    long.define_knob("b", list(range(10_000)))
+    assert [c["b"].val for c in long] == [*range(10_000)] * 2
+
+
 def test_a_huge_space_is_counted_and_indexed_without_enumerating():
     space = ConfigSpace()
     for i in range(40):

@@ -13,8 +13,10 @@ from whet.bench.arguments import arrays_of, call_of
 from whet.bench.check import error_of
 from whet.bench.contest import compare
 from whet.bench.cpu import libraries as peers_module
+from whet.bench.cpu import onnx_runtimes
 from whet.bench.cpu.libraries import peers_of
 from whet.bench.cpu.place import cores
+from whet.bench.operators.onnx_models import MODELS
 from whet.bench.operators.operator import Peers
 from whet.bench.operators.table import REFERENCES, by_name, expected, laid_out
 from whet.search_spaces.values.builtin import BUILTIN
@@ -109,6 +111,9 @@ def test_peers_compute_the_same(name, args, monkeypatch):
     for peer, call in found.calls.items():
         made = laid_out(task, call())
         assert error_of(f"{name}, {peer}", made, right) < 1e-4
+    if find_spec("onnx") is not None and name in MODELS and name not in LEFT_OUT:
+        for library in filter(find_spec, ("onnxruntime", "openvino")):
+            assert any(peer.startswith(library) for peer in found.calls), found.left_out
     if find_spec("torch") is not None and name not in LEFT_OUT:
         assert any(peer.startswith("torch") for peer in found.calls), found.left_out
 
@@ -152,6 +157,19 @@ def test_without_pytorch_it_is_said_how_to_get_it(monkeypatch):
     task = task_of("matmul", (5, 7, 9))
     (said,) = [w for w in peers_of(1, task, arrays_of(task).inputs).left_out if "torch" in w]
     assert said.startswith("torch: PyTorch is not installed: pip install ") and "[bench]" in said
+
+
+def test_runtimes_that_are_not_here_are_named(monkeypatch):
+    task = task_of("softmax", ((3, 11), -1))
+    inputs = arrays_of(task).inputs
+    monkeypatch.setattr(onnx_runtimes, "find_spec", lambda name: None)
+    said = peers_of(1, task, inputs, compiled=False).left_out
+    assert any(w.startswith("onnxruntime: onnx is not installed: pip install ") for w in said)
+    assert any(w.startswith("openvino: onnx is not installed: pip install ") for w in said)
+    monkeypatch.setattr(onnx_runtimes, "find_spec", lambda name: True)
+    monkeypatch.setattr(onnx_runtimes.settings, "cpu_level", lambda: "x86-64-v3")
+    said = peers_of(1, task, inputs, compiled=False).left_out
+    assert "openvino: nothing keeps it from this machine's wider vectors" in said
 
 
 def test_wrong_numbers_are_refused():

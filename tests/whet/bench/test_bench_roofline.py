@@ -37,7 +37,7 @@ def found() -> Comparison:
         },
         ours=("default", "tuned"), packed=frozenset({"torch packed"}),
         peaks=(90e9, 100e9, 110e9), streams=(1e-4, 2e-4, 3e-4), errors={"tuned": 1e-6},
-        left_out=("torch MKL: no",),
+        left_out=("torch MKL: no",), packs=True,
     )  # fmt: skip
 
 
@@ -45,6 +45,7 @@ def test_ratios_and_shares(found):
     assert found.best == "tuned" and found.peak == 100e9 and found.bytes == 4 * 10**6
     assert found.peer() == "numpy" and found.peer("torch") == "torch packed"
     assert found.peer("tvm") is None
+    assert replace(found, packs=False).peer("torch") == "torch"  # not on the same terms
     ratio = found.ratio("torch packed")
     assert (ratio.best, ratio.median) == (pytest.approx(1.2), pytest.approx(1.25))
     assert str(ratio) == "1.20 (1.25)"
@@ -201,5 +202,9 @@ def test_turns_rotate():
     assert order == list("aabbcc") + list("abc") + list("bca") + list("cab")
     assert {n: len(s.seconds) for n, s in found.items()} == {"a": 3, "b": 3, "c": 3}
     order.clear()
-    interleaved({"a": lambda: order.append("a")}, 2, HostClock(0.0, pause=1e-6))
+    interleaved({"a": lambda: order.append("a")}, 2, HostClock(0.0, pause=1e-6, warm=True))
     assert order == list("aa") + list("aaaa")  # each sample is preceded by a call
+    ticks = iter([2.0, 6.0])
+    assert HostClock(clock=lambda: next(ticks)).sample(lambda calls: None, 8) == (0.5, False)
+    few = interleaved({"a": lambda: None, "b": lambda: None}, 90, HostClock(0.0), seconds=0.0)
+    assert {n: len(s.seconds) for n, s in few.items()} == {"a": 15, "b": 15}  # no fewer

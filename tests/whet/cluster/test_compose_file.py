@@ -78,3 +78,11 @@ def test_volumes_and_the_context_are_there(worker):
 def test_nothing_is_open_to_other_hosts():
     for service in SERVICES.values():
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+
+
+def test_secrets_reach_neither_the_repository_nor_an_image():
+    folder = FILE.parent.relative_to(ROOT)
+    for file in (".gitignore", ".dockerignore"):
+        lines = (ROOT / file).read_text().splitlines()
+        assert {f"{folder}/{name}" for name in COMPOSE["secrets"]} <= set(lines)
+    assert ".git" in (ROOT / ".dockerignore").read_text().splitlines()

@@ -77,6 +77,19 @@ def test_tasks_that_are_searched_come_first(log):
         assert LiveReader(log).read().tasks[0].workload == names[0]
 
 
+def test_a_search_is_shown_by_the_names_of_its_tasks(log, capsys):
+    label = {
+        "tasks": ["8c4d4e6b"],
+        "names": ["matmul(8, 8, 8)", "b"],
+        "sampler": "xgb",
+        "trials": 9,
+    }
+    with log.open_session(label):
+        assert main(["top", log.location, "--once"]) == 0
+    said = capsys.readouterr().out
+    assert "matmul(8, 8, 8), b, xgb, 9" in said and "8c4d4e6b" not in said
+
+
 def test_an_empty_log_has_nothing_to_show(log):
     live = LiveReader(log).read()
     assert not live.sessions and not live.tasks and live.trials == 0
@@ -178,3 +191,38 @@ def test_a_cluster_shows_its_devices_and_who_leaves():
     assert "cpu-1" in lines["a"] and "0 (NUMA 0)" in lines["a"] and "ready" in lines["a"]
     assert "0/1" in lines["a"] and "1/4" in lines["a"]
     assert "leaving" in lines["b"] and "(bb)" in lines["c"]
+
+
+def test_a_cluster_alone_shows_its_searches():
+    from rich.console import Console
+
+    names = [
+        "whet build 0 @a for cpu-1 (4711.0a1b.5)",
+        "whet measure cpu-1 0 @a for cpu-1 (4711.0a1b.6)",
+        "whet measure cpu-1 1 @a for cpu-1 (4711.0a1b.7)",
+        "whet measure cpu-1 1 @b for cpu-1,cpu-2 (12.0a0b.1)",
+        "somebody's own actor",
+    ]
+    data = {"ray": "2.60.0", "python": "3.11.7", "nodes": [node("a")], "actors": names}
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(*top.of_cluster("a:6379", Cluster.of_snapshot(data)), sep="\n")
+    words = [line.split() for line in console.export_text().splitlines()]
+    assert words.index(["12", "1", "0", "cpu-1,", "cpu-2"]) + 1 == words.index(
+        ["4711", "2", "1", "cpu-1"]
+    )
+
+
+def test_words_of_a_log_are_text_and_neither_markup_nor_commands_to_a_terminal(log, capsys):
+    hostile = Workload("mm[/x]\x1b]0;title\x07", ("[red]",))
+    with log.open_session({"task": "[/red]\x1b[2J"}) as session:
+        search(log, session, hostile)
+        assert main(["top", str(log.location), "--once"]) == 0
+    text = capsys.readouterr().out
+    assert "mm[/x]" in text and "[red]" in text and "[/red]" in text
+    assert "\x1b]" not in text and "\x1b[2J" not in text and "\x07" not in text
+
+
+@pytest.mark.parametrize("every", ["0", "1e400", "-1", "0.01s"])
+def test_looks_have_a_pause_between_them(log, every, capsys):
+    assert main(["top", str(log.location), "--once", f"--every={every}"]) == 2
+    assert every in capsys.readouterr().err

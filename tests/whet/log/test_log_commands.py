@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 
@@ -212,3 +213,62 @@ def test_history_is_listed(tmp_path, monkeypatch, capsys):
     with whet.TuningLog(write=False) as log:
         (trial,) = log.trials()
         assert isinstance(trial.config, Config) and trial.config.choice("tile_ic") == (-1, 3)
+
+
+def test_nothing_takes_the_place_of_a_device_or_waits_for_a_pipe(task, capsys, tmp_path):
+    os.mkfifo("pipe")
+    Path("k.py").write_text(
+        "import whet\ntask = whet.create_task('matmul', args=(4, 4, 4), target='llvm')\n"
+    )
+    for words in (
+        ("log", "stats", "pipe"),
+        ("log", "best", "/dev/null"),
+        ("log", "export", "a.db", "-o", "pipe", "--force"),
+        ("log", "export", "a.db", "-o", "/dev/null", "--force"),
+        ("log", "import", "pipe", "--log", "new.db"),
+        ("log", "merge", "a.db", "-o", "pipe"),
+        ("top", "pipe", "--once"),
+        ("package", "k.py:task", "--untuned", "-o", "pipe"),
+        ("package", "k.py:task", "--log", "pipe", "-o", "k.whet"),
+    ):
+        assert main(list(words)) == 1, words
+        said = capsys.readouterr().err
+        assert "it is a device or a pipe" in said and said.count("\n") >= 2, (words, said)
+    assert Path("pipe").is_fifo() and Path("/dev/null").is_char_device()
+    assert sorted(os.listdir()) == ["a.db", "k.py", "pipe"]
+
+
+def test_an_import_that_fails_leaves_no_log_behind(task, capsys):
+    Path("bad.jsonl").write_text("{\n")
+    assert "nothing was imported" in run(capsys, "import", "bad.jsonl", "--log", "new.db", code=1)
+    assert not Path("new.db").exists()
+    run(capsys, "export", "a.db", "-o", "good.jsonl")
+    run(capsys, "import", "good.jsonl", "bad.jsonl", "--log", "new.db", code=1)
+    assert "12: 12 ok" in run(capsys, "stats", "new.db")  # the first file was taken
+    whet.TuningLog("mine.db").close()
+    run(capsys, "import", "bad.jsonl", "--log", "mine.db", code=1)
+    assert Path("mine.db").exists()  # which was there before
+
+
+def test_verify_of_a_template_that_the_log_has_not(task, capsys):
+    said = run(capsys, "verify", "a.db", "--op", "matmull", code=1)
+    assert "verify 'matmull' in log a.db: it has no best record of this template" in said
+    assert "did you mean 'matmul'?" in said.lower() and "it has records of: matmul" in said
+
+
+def test_files_of_ones_own_that_fail_are_said_in_three_parts(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("syntax.py").write_text("x = 1\ndef f(:\n")
+    Path("broken.py").write_text("import whet\nlist_of_one = [1]\nlist_of_one[3]\n")
+    Path("latin.py").write_bytes(b"word = '\xff'\n")
+    Path("made.py").write_text("def made():\n    raise RuntimeError('mine')\n")
+    for where, why in {
+        "syntax.py:x": "load syntax.py: it raises SyntaxError: invalid syntax (syntax.py, line 2)",
+        "broken.py:x": "load broken.py: it raises IndexError: list index out of range (broken.py,",
+        "latin.py:x": "load latin.py: it raises SyntaxError: ",
+        "made.py:made": "load made.py:made: it raises RuntimeError: mine (made.py, line 2)",
+    }.items():
+        assert main(["package", where, "--untuned", "-o", "k.whet"]) == 1
+        said = capsys.readouterr().err
+        assert why in said and "Traceback" not in said and "\n  mend it; " in said
+    assert not Path("k.whet").exists()

@@ -54,8 +54,64 @@ def test_making_a_task_loads_no_heavy_library():
         "import whet\ntask = whet.create_task('matmul', (64, 64, 64), 'llvm -mcpu=generic')\n"
         "assert len(task.config_space) > 1"
     )
-    # LLVM names this machine's features, which a canonical target has.
+    # LLVM names this machine's features, which a canonical target has, and a file keeps them.
     assert not loaded & (HEAVY - {"llvmlite"})
+
+
+APPLYING = """
+import sys, whet
+task = whet.create_task("matmul", args=(8, 8, 8), target="llvm")
+with whet.apply_best(sys.argv[1]) as applied, task.target:
+    assert applied.choose(task.workload).tuned_by.how == "exact"
+"""
+
+
+def test_finding_a_config_in_a_log_loads_no_more_than_it_needs(tmp_path, monkeypatch):
+    """A process that begins waits for each of these: about half a millisecond a module."""
+    from whet.measure import MeasureResult
+
+    monkeypatch.setenv("WHET_CACHE_DIR", str(tmp_path))
+    task, path = whet.create_task("matmul", args=(8, 8, 8), target="llvm"), tmp_path / "a.db"
+    with whet.TuningLog(path) as log:
+        config = task.config_space.default
+        run = log.start_run(task.workload, task.target, None, config.fingerprint)
+        log.add_trial(run, 0, config, MeasureResult("ok", (1e-6,)))
+    code = f"import sys; sys.argv.append({str(path)!r}){APPLYING}"
+    loaded_by(code)  # which asks LLVM for this machine's features, and keeps them
+    loaded = loaded_by(code)
+    slow = {"numpy", "statistics", "subprocess", "socket", "uuid", "platform", "ctypes"}
+    assert not loaded & {*HEAVY, *slow}
+    rooms = {".".join(name.split(".")[:3]) for name in loaded}
+    assert not rooms & {
+        "whet.compiler.runtime",
+        "whet.compiler.passes",
+        "whet.compiler.codegen",
+        "whet.compiler.jit",
+        "whet.autotune.search",
+        "whet.autotune.session",
+        "whet.measure.pool",
+        "whet.db.session",
+        "whet.db.missing",
+    }
+    assert len([name for name in loaded if name.startswith("whet.")]) <= 252
+
+
+def test_what_a_file_says_of_the_machine_is_what_llvm_says(tmp_path, monkeypatch):
+    from whet.compiler.target.machine import llvm_facts
+
+    monkeypatch.setenv("WHET_CACHE_DIR", str(tmp_path))
+    asked = llvm_facts.llvm_facts.__wrapped__
+    first = asked()
+    (kept,) = tmp_path.glob("host/*/*.json")
+    monkeypatch.setattr(llvm_facts, "_asked", lambda: pytest.fail("LLVM was asked again"))
+    assert asked() == first == llvm_facts.llvm_facts()
+    monkeypatch.setattr(llvm_facts, "_asked", lambda: first)
+    for damaged in ("", "[]", "{", "1", '{"triple": 1, "cpu": "", "features": []}', "[" * 90_000):
+        kept.write_text(damaged)
+        assert asked() == first  # and written anew
+        assert json.loads(kept.read_text())["triple"] == first.triple
+    monkeypatch.setenv("WHET_CACHE_DIR", "")
+    assert asked() == first
 
 
 def test_the_list_of_loaded_modules_would_show_one(tmp_path):

@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from time import process_time
 from typing import TYPE_CHECKING
 
 from whet.bench.contest import Limit, Place
 from whet.bench.cpu.libraries import peers_of
-from whet.bench.cpu.limits import Traffic
+from whet.bench.cpu.limits import Few, Instructions, Peak, Traffic
+from whet.bench.operators.operator import Operator
 from whet.bench.operators.table import expected
 from whet.bench.turns import WARM_UPS, HostClock, on_cores
-from whet.compiler.target.machine.fma import fma_peak
 from whet.measure.stage.machine import environment
 
 if TYPE_CHECKING:
     from whet.bench.arguments import Arrays
 
-MOMENT = 0.02
-"""Seconds of one sample."""
+MOMENT = 0.005
+"""Seconds of one sample: short ones fit between the turns of other processes on the core."""
 PAUSE = 0.01
 """Seconds until the threads of a library sleep that has been called."""
 
 
-def cores(threads: int) -> Place:
+def cores(
+    threads: int, operator: Operator | None = None, few: Sequence[Few] | None = None
+) -> Place:
     """Cores of the CPU; the process is pinned to as many.
 
     The limits are the FMA peak of the cores, and streaming as many bytes as the task reads and
-    writes. The peers are numpy and PyTorch.
+    writes. The peers are numpy, PyTorch, onnxruntime and OpenVINO.
 
     Args:
         threads: as many as the task's target has.
+        operator: of a task without a named template.
+        few: kernels of the same work that the first cache holds, with their arrays: the limit of
+            the instructions is that of the quickest (:class:`Instructions`).
     """
+    more: dict[str, Callable[[Arrays], Limit]] = {}
+    if few:
+        more["instructions"] = lambda arrays: _measured(
+            partial(Instructions(arrays, few).seconds, MOMENT)
+        )
+    if threads > 1:
+        more["lone_peaks"] = lambda arrays: _measured(partial(Peak(1).flops, MOMENT))
     return Place(
         name="",
         threads=threads,
         environment=environment,
         pinned=partial(on_cores, threads),
-        peers=partial(peers_of, threads),
-        exact=expected,
+        peers=partial(peers_of, threads, operator=operator),
+        exact=partial(expected, operator=operator),
         put=lambda array: array,
         read=lambda array: array,
         timing=partial(_timing, threads),
+        more=more,
     )
 
 
@@ -50,8 +64,8 @@ def cores(threads: int) -> Place:
 def _timing(threads: int, arrays: Arrays) -> Iterator[tuple[HostClock, Limit, Limit]]:
     traffic = Traffic(arrays, threads)
     yield (
-        HostClock(MOMENT, PAUSE if threads > 1 else 0.0),
-        _measured(lambda: threads * fma_peak(seconds=MOMENT)),
+        HostClock(MOMENT, PAUSE, True) if threads > 1 else HostClock(MOMENT, 0, True, process_time),
+        _measured(partial(Peak(threads).flops, MOMENT)),
         _measured(lambda: traffic.seconds(MOMENT)),
     )
 

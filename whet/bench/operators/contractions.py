@@ -118,6 +118,7 @@ _MATMUL = Operator(
     lambda a, x, y: into(np.matmul, *_factors(a, x, y)),
     _torch_matmul,
     lambda a, x, y: _triton_matmul(*_factors(a, x, y)),
+    weights=(1,),
 )
 CONTRACTIONS: dict[str, Operator] = {
     "matmul": _MATMUL,
@@ -127,6 +128,7 @@ CONTRACTIONS: dict[str, Operator] = {
         lambda a, x, w: into(np.matmul, x, w.T),
         _torch_dense,
         lambda a, x, w: _triton_matmul(x, w.mT),
+        weights=(1,),
     ),
     "matvec": Operator(lambda a, x, y: x @ y, lambda a, x, y: into(np.matmul, x, y), _torch_matvec),
 }

@@ -39,7 +39,7 @@ def windows(a: Args, x: Array, window: tuple[int, ...]) -> Array:
     return seen[(slice(None), slice(None), *places, *inside)]
 
 
-def _conv(a: Args, x: Array, w: Array, groups: int) -> Array:
+def conv(a: Args, x: Array, w: Array, groups: int) -> Array:
     """Channels first, weights (co, ci / groups, *window)."""
     rank = w.ndim - 2
     seen = windows(a, x, w.shape[2:])
@@ -51,7 +51,7 @@ def _conv(a: Args, x: Array, w: Array, groups: int) -> Array:
     return np.concatenate(parts, 1)
 
 
-def _conv2d_transpose(a: Args, x: Array, w: Array) -> Array:
+def conv2d_transpose(a: Args, x: Array, w: Array) -> Array:
     (sh, sw), (eh, ew) = _each(a.strides, 2), _each(a.output_padding, 2)
     (top, bottom), (left, right) = sides(a.padding, 2)
     n, _, h, width = x.shape
@@ -166,10 +166,12 @@ def _operator(
         channels: the axes that a bias belongs to.
     """
     return Operator(
-        lambda a, x, w: back(_conv(a, *channels_first(a, x, w)), x.shape[-1]),
+        lambda a, x, w: back(conv(a, *channels_first(a, x, w)), x.shape[-1]),
         torch=lambda ways, x, w: _ways(ways, *channels_first(ways.a, x, w)),
         channels=channels,
         back=back,
+        front=lambda a, x, w, *brought: (*channels_first(a, x, w)[:2], *brought),
+        weights=(1,),
     )
 
 
@@ -209,9 +211,10 @@ CONVOLUTIONS: dict[str, Operator] = {
     ),
     "conv2d_nchwc": _operator(_from_nchwc, _to_nchwc, (1, 4)),
     "conv2d_transpose_nchw": Operator(
-        _conv2d_transpose,
+        conv2d_transpose,
         torch=lambda ways, x, w: _ways(ways, x, w, 1, transposed=True),
         channels=(1,),
+        weights=(1,),
     ),
     "depthwise_conv2d_nchw": _operator(_depthwise),
     "depthwise_conv2d_nhwc": _operator(

@@ -21,17 +21,23 @@ class Operator:
         numpy: from the same, as they are, to a call that does the work once.
         torch: adds ways to a :class:`TorchWays`, from it and the inputs as tensors.
         triton: from the arguments and tensors to a call; None where it cannot do them.
+        onnx: from the words of `in_onnx`, the arguments and the names of the inputs to the results.
         channels: the axes that an epilogue's bias belongs to.
         back: from a result with the channels first, and the extent of the last dimension of ours,
             to the operator's own layout.
+        front: from the arguments and the inputs to those with the channels first.
+        weights: the places of inputs that a model holds.
     """
 
     reference: Callable[..., Array]
     numpy: Callable[..., Call] | None = None
     torch: Callable[..., None] | None = None
     triton: Callable[..., Call | None] | None = None
+    onnx: Callable[..., Any] | None = None
     channels: tuple[int, ...] = (-1,)
     back: Callable[[Array, int], Array] = lambda result, block: result
+    front: Callable[..., tuple[Array, ...]] = lambda a, *inputs: inputs
+    weights: tuple[int, ...] = ()
 
 
 @dataclass

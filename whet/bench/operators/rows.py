@@ -184,7 +184,9 @@ def _reduction(
         out: PyTorch's takes ``out=``.
         triton: there is a kernel of Triton's.
     """
-    work = getattr(np, name)
+
+    def work(x: Array, **more: Any) -> Array:  # an array, too, where all is one number
+        return np.asarray(getattr(np, name)(x, **more))
 
     def torch(ways: TorchWays, x: Tensor) -> None:
         import torch
@@ -356,8 +358,12 @@ ROWS: dict[str, Operator] = {
     "take": Operator(
         lambda a, x, places: x.take(places, a.axis),
         torch=plain(
-            lambda t, a, x, places: t.index_select(x, a.axis, places),
-            fits=lambda a, x, places: places.ndim == 1,
+            lambda t, a, x, places: (
+                t.index_select(x, a.axis, places)
+                if places.ndim == 1
+                else t.nn.functional.embedding(places, x)
+            ),
+            fits=lambda a, x, places: places.ndim == 1 or (a.axis, x.ndim) == (0, 2),
         ),
     ),
     "pad": Operator(_pad, torch=_torch_pad),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace as Args
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from whet.bench.operators.contractions import CONTRACTIONS
 from whet.bench.operators.convolutions import CONVOLUTIONS
 from whet.bench.operators.images import IMAGES
+from whet.bench.operators.onnx_models import MODELS
 from whet.bench.operators.operator import Array, Operator, after, brought_by
 from whet.bench.operators.rows import ROWS, gelu, sigmoid
 from whet.search_spaces.operators.arguments import BYTES
@@ -19,14 +21,21 @@ from whet.search_spaces.operators.arguments import BYTES
 if TYPE_CHECKING:
     from whet.autotune import Task
 
-OPERATORS: dict[str, Operator] = {**CONTRACTIONS, **CONVOLUTIONS, **IMAGES, **ROWS}
+OPERATORS: dict[str, Operator] = {
+    name: replace(operator, onnx=MODELS.get(name))
+    for name, operator in {**CONTRACTIONS, **CONVOLUTIONS, **IMAGES, **ROWS}.items()
+}
 REFERENCES = {name: operator.reference for name, operator in OPERATORS.items()}
 PRODUCTS = (*CONTRACTIONS, *CONVOLUTIONS)
 """Operators that multiply, and sum up in a type that may be wider."""
+GATHERS = ("take", "gather")
+"""Operators that read as many elements of their first input as their indices name."""
 
 
 def by_name(task: Task) -> Args:
-    """The template's arguments as attributes, defaults filled in."""
+    """The template's arguments as attributes, defaults filled in; none for a graph's task."""
+    if task.name not in OPERATORS:
+        return Args()
     bound = inspect.signature(task.template.func).bind(*task.args)
     bound.apply_defaults()
     return Args(**bound.arguments)
@@ -38,21 +47,26 @@ def of_bytes(task: Task) -> bool:
 
 
 def laid_out(task: Task, result: Any) -> tuple[Any, ...]:
-    """A peer's result in the layout of ours: its images come with the channels first."""
+    """A peer's result in the layout of ours: images of operators come with the channels first."""
     parts = result if isinstance(result, tuple | list) else (result,)
     plain = [x.to_dense() if getattr(x, "is_mkldnn", False) else x for x in parts]
+    if task.name not in OPERATORS:  # a graph says itself which layouts it has
+        return tuple(plain)
     shape = task.instantiate()[1][-1].shape
     return tuple(OPERATORS[task.name].back(x, int(shape[-1]) if shape else 1) for x in plain)
 
 
-def expected(task: Task, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...] | None:
+def expected(
+    task: Task, inputs: Sequence[np.ndarray], operator: Operator | None = None
+) -> tuple[np.ndarray, ...] | None:
     """The right outputs of a task in float64; None for an operator without a reference.
 
     Args:
-        task: made from a named template.
+        task: the operator's.
         inputs: the kernel's inputs, with weights as they are before they are packed.
+        operator: of a task without a named template.
     """
-    operator = OPERATORS.get(task.name)
+    operator = operator or OPERATORS.get(task.name)
     if operator is None:
         return None
     wide = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs]
@@ -62,6 +76,8 @@ def expected(task: Task, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]
     steps = tuple(getattr(a, "epilogue", ()) or ())
     operands = len(wide) - brought_by(steps)
     result = operator.reference(a, *wide[:operands])
+    if isinstance(result, tuple):
+        return result
     return (after(result, steps, wide[operands:], operator.channels, _STEPS.__getitem__),)
 
 

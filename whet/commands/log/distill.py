@@ -24,13 +24,14 @@ def command(log: str, output: str) -> None:
     new = "://" not in output
     if new and Path(output).exists():
         raise click.UsageError(f"{output} is there already: give a new file")
-    with TuningLog(log, write=False) as opened, Saying(f"reading {log}") as say:
+    with TuningLog(log, write=False) as opened, Saying(f"reading {opened.location}") as say:
         try:
             with TuningLog(output) as into:
                 taken = distill_log(opened, into, say)
+                place = into.location
         except BaseException:
             if new:
                 Path(output).unlink(missing_ok=True)
             raise
     size = f", {Path(output).stat().st_size / 1e3:,.0f} kB" if new else ""
-    click.echo(f"{taken} written to {output}{size}")
+    click.echo(f"{taken} written to {place}{size}")

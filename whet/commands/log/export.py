@@ -19,9 +19,11 @@ def command(log: str, output: str | None, force: bool) -> None:
     from whet.db.exchange import export_log
 
     path = Path(output or _default(log))
+    if output and "://" in output:
+        raise click.UsageError("-o takes a file; `whet log merge` writes to a database")
     if path.exists() and not force:
         raise click.UsageError(f"{path} is there already: --force replaces it")
-    with TuningLog(log, write=False) as opened, Saying(f"reading {log}") as say:
+    with TuningLog(log, write=False) as opened, Saying(f"reading {opened.location}") as say:
         written = export_log(opened, path, say)
     click.echo(f"{written} written to {path}")
 

@@ -25,6 +25,6 @@ def command(logs: tuple[str, ...], output: str) -> None:
         # All are opened first: a log that cannot be read must not leave half of a result.
         sources = [stack.enter_context(TuningLog(log, write=False)) for log in logs]
         into = stack.enter_context(TuningLog(output))
-        say = stack.enter_context(Saying(f"reading {logs[0]}"))
+        say = stack.enter_context(Saying(f"reading {sources[0].location}"))
         taken = merge_logs(into, sources, say)
-    click.echo(f"{taken} new in {output}")
+    click.echo(f"{taken} new in {into.location}")

@@ -29,16 +29,17 @@ def command(log: str, newest: int, yes: bool, no_backup: bool) -> None:
 
     TuningLog(log, write=False).close()  # a log that is not there is not made
     with TuningLog(log) as opened:
-        with Saying(f"reading {log}"):
+        place = opened.location
+        with Saying(f"reading {place}"):
             planned = prune_log(opened, newest, only_count=True)
         if not planned.trials:
-            click.echo(f"{log}: nothing to delete; {planned.kept:,} trials stay")
+            click.echo(f"{place}: nothing to delete; {planned.kept:,} trials stay")
             return
         if not yes:
-            click.confirm(f"{log}: delete {planned}?", abort=True)
-        with Saying(f"pruning {log}") as say:
+            click.confirm(f"{place}: delete {planned}?", abort=True)
+        with Saying(f"pruning {place}") as say:
             pruned = prune_log(opened, newest, backup=not no_backup, say=say)
-    click.echo(f"{log}: deleted {pruned}")
+    click.echo(f"{place}: deleted {pruned}")
     if pruned.before:
         click.echo(f"  {pruned.before / 1e6:,.2f} MB before, {pruned.after / 1e6:,.2f} MB now")
     if pruned.backup is not None:

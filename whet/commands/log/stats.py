@@ -24,7 +24,7 @@ def command(log: str, as_json: bool) -> None:
     from whet.db import TuningLog
     from whet.db.exchange import log_stats
 
-    with TuningLog(log, write=False) as opened, Saying(f"counting the records of {log}"):
+    with TuningLog(log, write=False) as opened, Saying(f"counting in {opened.location}"):
         stats = log_stats(opened)
     if as_json:
         click.echo(json.dumps(vars(stats)))

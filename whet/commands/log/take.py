@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -32,19 +34,42 @@ def command(
 
     for file in files:
         if not Path(file).is_file():
-            what = "it is a directory" if Path(file).is_dir() else "there is no such file"
+            there = "it is a device or a pipe" if Path(file).exists() else "there is no such file"
+            what = "it is a directory" if Path(file).is_dir() else there
             out = "give a file that `whet log export` wrote, or a log of AutoTVM"
             raise LogError(f"import {file}", what, out)
     if module:
         load_module(module)
-    with TuningLog(log) as opened, Saying(f"reading {files[0]}") as say:
+    with (
+        _not_left_empty(log),
+        TuningLog(log) as opened,
+        Saying(f"reading {files[0]}") as say,
+    ):
         for file in files:
             taken = import_log(opened, file, skip_broken=skip_broken, device=device, say=say)
-            click.echo(f"{file}: {taken} new in {log}")
+            click.echo(f"{file}: {taken} new in {opened.location}")
             if taken.applied or taken.history:
                 click.echo(
                     f"  of AutoTVM: {counted(taken.applied, 'trial')} of a template's space, "
-                    f"{taken.history:,} kept as history: whet log list {log}"
+                    f"{taken.history:,} kept as history: whet log list {opened.location}"
                 )
             if taken.skipped:
                 click.echo(f"  {taken.skipped}", err=True)
+
+
+@contextmanager
+def _not_left_empty(log: str) -> Iterator[None]:
+    """Remove a log's file that was made for what could then not be taken."""
+    from whet.compiler.errors import LogError
+    from whet.db import TuningLog
+
+    path = Path(log)
+    is_new = "://" not in log and not path.exists()
+    try:
+        yield
+    except BaseException:
+        if is_new and path.is_file():
+            with suppress(LogError), TuningLog(log, write=False) as made:
+                if not made.runs():  # another process may have found it, and written to it
+                    path.unlink()
+        raise

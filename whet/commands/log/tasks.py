@@ -26,11 +26,11 @@ def command(log: str, of_runs: bool) -> None:
     from whet.bench.table import aligned
     from whet.db import TuningLog
 
-    with TuningLog(log, write=False) as opened, Saying(f"reading {log}"):
+    with TuningLog(log, write=False) as opened, Saying(f"reading {opened.location}"):
         runs = opened.runs()
         tasks = [] if of_runs else opened.summary()
     if not runs:
-        click.echo(f"{log} holds nothing yet: whet tune --log {log} ...")
+        click.echo(f"{opened.location} holds nothing yet: whet tune --log {opened.location} ...")
         return
     rows = [_run(r) for r in runs] if of_runs else [_task(t, runs) for t in tasks]
     for line in aligned([RUNS if of_runs else TASKS, *rows]):

@@ -24,6 +24,7 @@ def command(
     the best no more. The exit code is 1 where something does not hold.
     """
     from whet.autotune.verify import WITHDRAWN, summary_line, verify_log
+    from whet.db.quick.place import place_of
 
     if module:
         load_module(module)
@@ -37,6 +38,7 @@ def command(
     )
     for one in found:
         click.echo(str(one))
-    click.echo(f"{log}: {summary_line(found)}{' (nothing was written)' if dry_run else ''}")
+    written = " (nothing was written)" if dry_run else ""
+    click.echo(f"{place_of(log).shown}: {summary_line(found)}{written}")
     if any(one.outcome == WITHDRAWN for one in found):
         raise click.exceptions.Exit(1)

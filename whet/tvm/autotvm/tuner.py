@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from whet.autotune import tune
 from whet.autotune.results.result import TuneResult
 from whet.autotune.tasks.task import Task
-from whet.autotune.tune import tune
 from whet.compiler.errors import ArgumentError, MissingName
 from whet.tvm.absent import ABSENT
 from whet.tvm.autotvm.callback import LogToFile, ProgressBar

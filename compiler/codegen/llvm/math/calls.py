@@ -6,14 +6,13 @@
 * float64, and what is rare: the C library, lane by lane. No vector library is needed.
 * float16 and bfloat16: computed in float32, rounded once.
 
-Accuracy of float32, denormals, infinities and NaN included: sqrt is exact, pow within 1 ulp,
-the others of the first kind within 2 ulp (``scripts/check_math`` measures it).
+Accuracy of float32, denormals, infinities and NaN included: sqrt is exact, pow within 1 ulp, the
+others of the first kind within 2 ulp, or within 4 for a target with ``-math=4ulp``
+(``scripts/check_math`` measures it). What ``-math=fast`` promises is in docs/numerics.md.
 
-With the target's ``fast_math``: exp, exp2, exp10 within 3 ulp but kept between 2**-126 and 2**127;
-log, log2, log10 and rsqrt within 4 ulp (5 without FMA) and sigmoid within 5, for normal arguments
-(the rsqrt of zero is NaN); tanh within 12. Float arithmetic may be reordered and contracted,
-division be a multiplication by the reciprocal, and the sign of zero be lost; NaN and infinity keep
-their meaning unless the target has ``fast_math_nnan`` or ``fast_math_ninf``, too.
+With the target's ``fast_math``, which implies that: float arithmetic may be reordered and
+contracted, division be a multiplication by the reciprocal, and the sign of zero be lost; NaN and
+infinity keep their meaning unless the target has ``fast_math_nnan`` or ``fast_math_ninf``, too.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from whet.compiler.codegen.llvm.math import avx512, curves
 from whet.compiler.codegen.llvm.math import exp as math_exp
 from whet.compiler.codegen.llvm.math import log as math_log
 from whet.compiler.codegen.llvm.math import pow as math_pow
@@ -40,9 +40,9 @@ _NATIVE = frozenset(("sqrt", "floor", "ceil", "trunc", "round", "nearbyint", "fa
 _INLINE: dict[str, Callable[[Value], Value]] = {
     **{n: partial(math_exp.power_of, base=b) for n, b in math_exp.BASES.items()},
     **{n: partial(math_log.logarithm, base=b) for n, b in math_log.BASES.items()},
-    "sigmoid": math_exp.sigmoid,
-    "tanh": math_exp.tanh,
-    "erf": math_exp.erf,
+    "sigmoid": curves.sigmoid,
+    "tanh": curves.tanh,
+    "erf": curves.erf,
 }
 #: functions of the C library, called lane by lane; glibc has exp10, too
 _LIBRARY = {name for name, row in OPERATIONS.items() if row.math_h} | {"exp10", "ldexp"}
@@ -71,7 +71,7 @@ def math_call(op: str, dtype: str, args: list[Value]) -> Value:
         return _rsqrt(x)
     if name == "float32":
         if op in _INLINE:
-            return _INLINE[op](x)
+            return (avx512.function_of(op, x.out.module) or _INLINE[op])(x)
         if op in ("sin", "cos", "pow"):
             return _module_function(op, args)
     if op == "sigmoid":

@@ -1,4 +1,4 @@
-"""exp, exp2, exp10, sigmoid, tanh and erf of float32 lanes.
+"""exp, exp2 and exp10 of float32 lanes, on any processor.
 
 ``b**x = 2**n * b**r``, where n is the integer nearest to ``x * log2(b)`` and r what is left. n
 is found by adding a number so large that the sum has no fraction; its bits then hold n, and shifted
@@ -13,37 +13,40 @@ from dataclasses import dataclass
 from whet.compiler.codegen.llvm.text.value import Value
 
 # 1.5 * 2**23: the spacing of floats there is 1
-_MAGIC = 12582912.0
+MAGIC = 12582912.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Base:
+class Base:
     """The constants that depend on the base.
 
     Attributes:
         log2: log2 of the base.
-        parts: log of 2 to that base in two parts; n times the first is exact.
+        parts: log of 2 to that base as a sum; n times the first is exact.
+        fewer: the same for fast code and a fused multiply-add.
         low: b**low is less than half of the smallest float32.
         high: b**high is more than the largest.
         coefficients: of p, where ``b**r = 1 + r * p(r)``.
-        fast: the same to about 1.5 ulp.
+        short: the same to about 1.5 ulp.
     """
 
     log2: float
-    parts: tuple[float, float]
+    parts: tuple[float, ...]
+    fewer: tuple[float, ...]
     low: float
     high: float
     coefficients: tuple[float, ...]
-    fast: tuple[float, ...]
+    short: tuple[float, ...]
 
 
 _LOG10_2 = 0.30102999566398119521
 _LOG10_2_HIGH = 19728 / 65536
 
 BASES = {
-    "exp": _Base(
+    "exp": Base(
         math.log2(math.e),
         (0.693359375, -2.1219444005469058e-4),
+        (math.log(2.0),),  # that float32 is within 2**-28 of it
         -104.0,
         89.0,
         (
@@ -62,9 +65,10 @@ BASES = {
             0.008289819583296776,
         ),
     ),
-    "exp2": _Base(
+    "exp2": Base(
         1.0,
-        (1.0, 0.0),
+        (1.0,),
+        (1.0,),
         -151.0,
         129.0,
         (
@@ -83,8 +87,9 @@ BASES = {
             0.0013269723858684301,
         ),
     ),
-    "exp10": _Base(
+    "exp10": Base(
         math.log2(10.0),
+        (_LOG10_2_HIGH, _LOG10_2 - _LOG10_2_HIGH),
         (_LOG10_2_HIGH, _LOG10_2 - _LOG10_2_HIGH),
         -45.5,
         39.0,
@@ -105,114 +110,66 @@ BASES = {
         ),
     ),
 }
-_E = BASES["exp"]
-
-# erf(x) = 1 - exp(-(x + x * p(x))), for x from 0 to 4
-_ERF = (
-    0.12837916612625122,
-    0.6366195678710938,
-    0.10277630388736725,
-    -0.019147822633385658,
-    -0.0001695039973128587,
-    0.0016756755067035556,
-    -0.0006373623618856072,
-    0.00011886085121659562,
-    -9.387896170665044e-06,
-)
-
-# tanh(x) = x + x**3 * p(x * x) up to 0.55
-_TANH_SMALL = (
-    -0.33333316445350647,
-    0.13332527875900269,
-    -0.053844694048166275,
-    0.02103550359606743,
-    -0.006217485293745995,
-)
-_TANH_BORDER = 0.55
+E = BASES["exp"]
 
 
-def _reduced(x: Value, base: _Base, bias: int) -> tuple[Value, Value]:
+def reduced(x: Value, base: Base, bias: int) -> tuple[Value, Value]:
     """n + bias in the low bits of an integer, and r."""
-    magic = x.of(_MAGIC + bias)
-    if base.log2 == 1.0:
-        shifted = x + magic
-        n = shifted - magic
-        return shifted.bits(), x - n
-    shifted = x.fma(base.log2, magic)
-    n = shifted - magic
-    high, low = base.parts
-    r = n.fma(-high, x)
-    return shifted.bits(), n.fma(-low, r)
+    shifted, n = nearest(x, base.log2, MAGIC + bias)
+    return shifted.bits(), remainder(x, n, base)
 
 
-def _coefficients(r: Value, base: _Base) -> tuple[float, ...]:
-    return base.fast if r.out.module.fast else base.coefficients
+def nearest(x: Value, log2: float, magic: float) -> tuple[Value, Value]:
+    """``n + magic`` and n, the integer nearest to ``x * log2``."""
+    far = x.of(magic)
+    shifted = x + far if log2 == 1.0 else x.fma(log2, far)
+    return shifted, shifted - far
 
 
-def _raised(r: Value, base: _Base) -> Value:
+def remainder(x: Value, n: Value, base: Base, power: float = 1.0) -> Value:
+    """r, what n times the logarithm of ``2**power`` leaves of x."""
+    module = x.out.module
+    for part in base.fewer if module.fast and module.fused else base.parts:
+        x = x - n if part * power == 1.0 else n.fma(-part * power, x)
+    return x
+
+
+def coefficients(r: Value, base: Base) -> tuple[float, ...]:
+    """The coefficients of p, where ``b**r = 1 + r * p(r)``."""
+    return base.short if r.out.module.fast else base.coefficients
+
+
+def raised(r: Value, base: Base) -> Value:
     """b**r."""
-    return r.polynomial(_coefficients(r, base)).fma(r, 1.0)
+    return r.polynomial(coefficients(r, base)).fma(r, 1.0)
 
 
-def power_of(x: Value, base: _Base) -> Value:
-    """b**x; in fast code the result is kept between 2**-126 and 2**127.4."""
+def grown(r: Value) -> Value:
+    """e**r - 1, to the last digit but in fast code."""
+    return (r * r).fma(r.polynomial(coefficients(r, E)[1:]), r)
+
+
+def power_of(x: Value, base: Base) -> Value:
+    """b**x; in fast code 0 below 2**-126.5, and infinity from 2**127.5 on."""
     if x.out.module.fast:
-        x = x.at_most(127.4 / base.log2).at_least(-125.9 / base.log2)
-        bits, r = _reduced(x, base, 127)
-        return _raised(r, base) * (bits << 23).floats()
-    bits, r = _reduced(x.at_most(base.high).at_least(base.low), base, 254)
+        x = x.at_most(128.0 / base.log2).at_least(-127.0 / base.log2)
+        bits, r = reduced(x, base, 127)
+        return raised(r, base) * (bits << 23).floats()
+    x = x.at_most(base.high).at_least(base.low)
+    if x.out.module.accuracy == "4ulp":
+        return _squared(x, base)
+    bits, r = reduced(x, base, 254)
     # 2**n in two factors, so that neither overflows and a denormal result is rounded once
     half = bits >> 1
     first = (half << 23).floats()
     second = ((bits - half) << 23).floats()
-    return _raised(r, base) * first * second
+    return raised(r, base) * first * second
 
 
-def _grown(r: Value, coefficients: tuple[float, ...] = _E.coefficients) -> Value:
-    """e**r - 1 to the last digit."""
-    return (r * r).fma(r.polynomial(coefficients[1:]), r)
-
-
-def sigmoid(x: Value) -> Value:
-    """``1 / (1 + exp(-x))``, where ``1 + exp(-x) = (1 + 2**n) + 2**n * (exp(r) - 1)`` rounds once.
-
-    All of it is scaled by 2**-64, so that nothing overflows before the result is denormal.
-    """
-    x = x.at_most(20.0).at_least(-104.0)
-    bits, r = _reduced(-x, _E, 127 - 64)
-    scale, one = (bits << 23).floats(), x.of(2.0**-64)
-    grown = _grown(r, _coefficients(r, _E))
-    total = scale + one
-    if x.out.module.fast:
-        return one / scale.fma(grown, total)
-    lost = one - (total - scale)  # what total misses of 1 where 2**n is 2**24 or more
-    return one / (total + scale.fma(grown, lost))
-
-
-def tanh(x: Value) -> Value:
-    """``1 - 2 / (exp(2 * |x|) + 1)`` where that is a half or more, a polynomial below.
-
-    In fast code ``E / (E + 2)`` with ``E = exp(2 * |x|) - 1``.
-    """
-    t = abs(x).at_most(10.0)
-    bits, r = _reduced(t + t, _E, 127)
-    scale, one, two = (bits << 23).floats(), x.of(1.0), x.of(2.0)
-    grown = _grown(r, _coefficients(r, _E))
-    if x.out.module.fast:
-        less = scale.fma(grown, scale - one)
-        return (less / (less + two)).intrinsic("copysign", x)
-    large = one - two / scale.fma(grown, scale + one)
-    square = t * t
-    small = (square * t).fma(square.polynomial(_TANH_SMALL), t)
-    return t.test("ogt", _TANH_BORDER).select(large, small).intrinsic("copysign", x)
-
-
-def erf(x: Value) -> Value:
-    """``1 - exp(-e)``, where ``e = |x| + |x| * p(|x|)`` rounds once, also near zero."""
-    t = abs(x).at_most(4.0)
-    minus = -t
-    exponent = t.two_chains(_ERF, t * t).fma(minus, minus)
-    bits, r = _reduced(exponent, _E, 127)
-    scale = (bits << 23).floats()
-    less = -scale
-    return less.fma(_grown(r), 1.0 - scale).intrinsic("copysign", x)
+def _squared(x: Value, base: Base) -> Value:
+    """The square of b**(x / 2), which is normal where b**x is infinite or denormal."""
+    shifted, n = nearest(x, base.log2 / 2, MAGIC + 127)
+    double = remainder(x, n, base, power=2)  # 2 * r
+    p = double.polynomial([c / 2 ** (k + 1) for k, c in enumerate(base.coefficients)])
+    root = p.fma(double, 1.0) * (shifted.bits() << 23).floats()
+    return root * root

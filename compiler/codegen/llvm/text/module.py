@@ -20,6 +20,16 @@ _HASWELL_AND_LATER = (
     "znver",
     "alderlake",
 )
+_AVX512 = ("avx512f", "avx512vl", "avx512dq")
+_BELOW_AVX512 = (
+    "sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2", "f16c", "fma", "avx512f",
+    "evex512",
+)  # fmt: skip
+#: processors with those, of the same
+_SKYLAKE_X_AND_LATER = (
+    *("x86-64-v4", "skylake-avx512", "skx", "cascadelake", "cooperlake", "icelake", "tigerlake"),
+    *("rocketlake", "sapphirerapids", "emeraldrapids", "graniterapids", "znver4", "znver5"),
+)
 
 
 class Module:
@@ -29,12 +39,14 @@ class Module:
         functions, globals: their texts.
         declared: declarations, and functions and constants that are written when first used.
         called: function that a user calls -> its declaration.
-        fast: accuracy may be given up for speed.
+        accuracy: of mathematical functions: ``"2ulp"``, ``"4ulp"`` or ``"fast"``.
+        fast: the last of them.
         flags: what float arithmetic may be relaxed to, as LLVM's flags with a space behind, or "".
         fused: the target surely has a fused multiply-add.
         tabled: vectors of a constant are read from memory as they are. Without AVX-512 a
             processor must broadcast the constant else, and that takes a place beside the
             multiply-adds: gelu took 10.1 ns a vector instead of 9.2 (Zen 4, 256 bits).
+        avx512: the target has AVX-512 with its short vectors (F, VL, DQ).
         converts_half: it has instructions that convert float16.
         attributes: of each function.
     """
@@ -48,11 +60,14 @@ class Module:
         attrs = target.canonical().attrs
         words = [str(attrs.get(k, "")) for k in ("mtriple", "mcpu", "mattr")]
         other = not words[0].startswith("x86_64")
-        self.fast = bool(attrs.get("fast_math"))
+        relaxed = bool(attrs.get("fast_math"))
+        self.accuracy = str(attrs.get("math") or ("fast" if relaxed else "2ulp"))
+        self.fast = self.accuracy == "fast"
         self.fused = words[0].startswith("aarch64") or _surely_has("fma", *words)
         self.tabled = not other and "+avx512vl" not in words[2].split(",")
+        self.avx512 = not other and all(_surely_has(name, *words) for name in _AVX512)
         self.converts_half = other or _surely_has("f16c", *words)
-        first, single = (RELAXED, _FLAGS[:2]) if self.fast else ("", _FLAGS)
+        first, single = (RELAXED, _FLAGS[:2]) if relaxed else ("", _FLAGS)
         self.flags = first + "".join(f"{f} " for f in single if attrs.get(f"fast_math_{f}"))
         bits = 8 * target.vector_bytes
         widths = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
@@ -71,10 +86,14 @@ class Module:
         return name
 
 
-@lru_cache(64)
+@lru_cache(256)
 def _surely_has(feature: str, mtriple: str, mcpu: str, mattr: str) -> bool:
-    """True where a target has a feature of x86-64 that comes with Haswell; in doubt False."""
+    """True where a target has fma, f16c or one of AVX-512; in doubt False."""
     said = {name: on for on, name in feat.parse_mattr(mattr)}
+    if feature in _AVX512 and not all(said.get(name, True) for name in _BELOW_AVX512):
+        return False  # LLVM switches it off with them, whoever asks for it
     if feature in said:
         return said[feature]
+    if feature in _AVX512:
+        return mcpu.startswith(_SKYLAKE_X_AND_LATER)
     return said.get("avx512f", False) or mcpu.startswith(_HASWELL_AND_LATER)

@@ -3,12 +3,14 @@
 Columns are added, never a table rebuilt: a log of a million trials takes minutes, not hours.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import context, op
 
+from whet.db.store.patience import Pace
 from whet.db.values.identity import config_digest_of_text
 
 revision = "0003"
@@ -20,26 +22,53 @@ IDENTITIES = ("workload", "target", "device")
 TASK = ("workload_id", "target_id", "device_id", "space_fingerprint")
 BATCH = 5000
 """Trials whose digests are written at a time."""
-TOLD = 100_000
-"""Trials between two lines of progress."""
+STEPS = 100_000
+"""Instructions of SQLite between two looks at the time."""
 BEST = [*TASK, "cost", "id", "status"]
 
 
 def upgrade() -> None:
     """Add the tables, the columns and the indexes; fill in what follows from the trials."""
-    for name, kind in (("config_digest", sa.String(64)), ("told", sa.Text), ("withdrawn", sa.Text)):
-        op.add_column("trial", sa.Column(name, kind, nullable=True))
-    _create_tables()
-    _write_digests(op.get_bind(), context.config.attributes.get("progress"))
-    _count_trials()
-    op.drop_index("ix_trial_best", "trial")
+    pace = Pace(context.config.attributes.get("progress"))
+    with _ticking(op.get_bind(), pace):
+        for name, kind in (
+            ("config_digest", sa.String(64)), ("told", sa.Text), ("withdrawn", sa.Text)
+        ):  # fmt: skip
+            op.add_column("trial", sa.Column(name, kind, nullable=True))
+        _create_tables()
+        _write_digests(op.get_bind(), pace)
+        pace.at("upgrading the log: counting the trials of each task")
+        _count_trials()
+        _create_indexes(pace)
+
+
+@contextmanager
+def _ticking(connection: sa.Connection, pace: Pace) -> Iterator[None]:
+    """Tell of a long statement while SQLite is at it."""
+    raw: Any = connection.connection.dbapi_connection
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    raw.set_progress_handler(pace.tick, STEPS)
+    try:
+        yield
+    finally:
+        raw.set_progress_handler(None, 0)
+
+
+def _create_indexes(pace: Pace) -> None:
+    def create(number: int, name: str, columns: list[str], **more: Any) -> None:
+        pace.at(f"upgrading the log: index {number} of 4")
+        op.create_index(name, "run" if "run" in name else "trial", columns, **more)
+
     still = sa.text("status = 'ok' AND withdrawn IS NULL")
+    op.drop_index("ix_trial_best", "trial")
     columns = [*BEST, "withdrawn", "run_id"]
-    op.create_index("ix_trial_best", "trial", columns, sqlite_where=still, postgresql_where=still)
+    create(1, "ix_trial_best", columns, sqlite_where=still, postgresql_where=still)
     op.drop_index("ix_trial_task", "trial")
-    op.create_index("ix_trial_task", "trial", [*TASK, "id"])
-    op.create_index("ix_trial_config", "trial", [*TASK, "config_digest"])
-    op.create_index("ix_run_task", "run", [*TASK, "id"])
+    create(2, "ix_trial_task", [*TASK, "id"])
+    create(3, "ix_trial_config", [*TASK, "config_digest"])
+    create(4, "ix_run_task", [*TASK, "id"])
 
 
 def _create_tables() -> None:
@@ -78,7 +107,6 @@ def _create_tables() -> None:
         sa.Column("run_id", sa.Integer, nullable=False),
         sa.Column("number", sa.Integer, nullable=False),
         sa.Column("config_digest", sa.String(64), nullable=False),
-        sa.Column("told", sa.Text, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_claim"),
         sa.UniqueConstraint("task_id", "config_digest", name="uq_claim_task_id_config_digest"),
         *(
@@ -89,7 +117,7 @@ def _create_tables() -> None:
     op.create_index("ix_claim_session_id", "claim", ["session_id"])
 
 
-def _write_digests(connection: sa.Connection, progress: Callable[[str], Any] | None) -> None:
+def _write_digests(connection: sa.Connection, pace: Pace) -> None:
     """The digests of the configs that can be read; those of others stay empty."""
     trial = sa.table("trial", sa.column("id"), sa.column("config"), sa.column("config_digest"))
     change = (
@@ -104,9 +132,8 @@ def _write_digests(connection: sa.Connection, progress: Callable[[str], Any] | N
         digests = [{"row": row.id, "digest": config_digest_of_text(row.config)} for row in rows]
         connection.execute(change, digests)
         last = rows[-1].id
-        if progress is not None and (done + len(rows)) // TOLD > done // TOLD:
-            progress(f"upgrading the log: {done + len(rows):,} of {count:,} trials")
         done += len(rows)
+        pace.at(f"upgrading the log: {done:,} of {count:,} trials")
 
 
 def _count_trials() -> None:

@@ -9,9 +9,10 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.stages import Group
-from whet.search_spaces.rules.cpu.tiling.packing import schedule_copy, vectorize_row
+from whet.search_spaces.rules.cpu.tiling.packing import schedule_copy
 from whet.search_spaces.rules.cpu.tiling.plan import Plan
 from whet.search_spaces.rules.cpu.tiling.spec import TiledSpec
+from whet.search_spaces.rules.producers import schedule_staged
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,7 @@ def schedule_tiled(s: Schedule, group: Group) -> None:
     """Schedule a group that ``Tiled.rewrite`` has prepared."""
     stages = group.noted(TiledStages)
     spec, plan, core = stages.spec, stages.plan, stages.core
-    for op in stages.inlined:
-        s[op].compute_inline()
-    for node in group.staged:
-        if all(node.op is not op for op in stages.inlined):
-            vectorize_row(s[node.op], node.op.axis[-1], spec.lanes)
+    schedule_staged(s, group, stages.inlined, spec.lanes)
     if stages.transposed and group.consumers:
         s[group.anchor.op].compute_inline()
     writer = s[group.last.op]

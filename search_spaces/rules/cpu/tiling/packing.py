@@ -20,9 +20,8 @@ from whet.search_spaces.graph.stages import extent_of
 from whet.search_spaces.rules.cpu.tiling.pack_layout import PackLayout, Part, pack_layout
 from whet.search_spaces.rules.cpu.tiling.plan import Plan
 from whet.search_spaces.rules.cpu.tiling.spec import Dim, Loads, TiledSpec
+from whet.search_spaces.rules.producers import vectorize_row
 
-#: a row up to so many elements is copied as one vector
-_WIDEST_ROW = 64
 #: elements of a row that a copy turns at a time
 _TURNED = 8
 
@@ -91,16 +90,6 @@ def _turn(stage: Stage, layout: PackLayout, axes: Sequence[IterVar], source: int
     stage.reorder(*others, axes[last], *inner)
     if len(inner) == 1 and extent % wanted == 0:
         stage.vectorize(inner[0])
-
-
-def vectorize_row(stage: Stage, axis: IterVar, lanes: int) -> None:
-    """Vectorise a stage's innermost loop, whole where it is short."""
-    extent = extent_of(axis)
-    if extent == 1:
-        return
-    if extent > _WIDEST_ROW:
-        _, axis = stage.split(axis, factor=2 * lanes if lanes > 1 else 8)
-    stage.vectorize(axis)
 
 
 def _layout(spec: TiledSpec, plan: Plan, operand: int) -> PackLayout:

@@ -19,6 +19,8 @@ _VECTORS = (1, 2, 3, 4, 6, 7)
 _SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 28)
 #: a tile that a guess puts at three times the best is never the answer
 _WORST = 3.0
+#: lanes at most so far apart are read as whole vectors
+_STRIDES = 4
 #: of one vectorised axis
 _MOST_TILES = 160
 
@@ -115,8 +117,16 @@ def _loads(spec: TiledSpec, k: int, tile: Tile) -> float:
     count = values_of(spec, operand, tile)
     if not operand.depends(lane):
         return count
-    apart = [c for d in operand.dims for a, c in d.terms if a == lane and d.affine]
-    gathered = len(apart) != 1 or abs(apart[0]) != 1
+    apart = [abs(c) for d in operand.dims for a, c in d.terms if a == lane and d.affine]
+    step = apart[0] if len(apart) == 1 else 0
     if not spec.packable(k):
-        gathered = operand.stride(lane) not in (0, 1)
-    return count * (spec.lanes if gathered else 1)
+        step = operand.stride(lane) or 1  # one element for all lanes is one load, too
+    return count * _pieces(step, spec.lanes)
+
+
+def _pieces(step: int, lanes: int) -> int:
+    """Loads and shuffles that make a vector of lanes ``step`` elements apart; below 1: unknown."""
+    if step == 1:
+        return 1
+    # whole-vector loads, one fewer shuffles, the last load across two cache lines
+    return min(2 * step, lanes) if 2 <= step <= _STRIDES else lanes

@@ -155,19 +155,6 @@ class TiledSpec:
         return bool(o.dims) and (o.produced or (reused and moves))
 
 
-def constant_extents(op: Operation) -> bool:
-    """True if all axes of a computation run from 0 to a number that is known."""
-    axes = (*op.axis, *op.reduce_axis)
-    return all(
-        a.dom is not None
-        and isinstance(a.dom.min, IntImm)
-        and a.dom.min.value == 0
-        and isinstance(a.dom.extent, IntImm)
-        and a.dom.extent.value >= 1
-        for a in axes
-    )
-
-
 class Loads:
     """The loads of a reduction.
 

@@ -9,7 +9,7 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir.expr import DATA_PAR, IterVar, PrimExpr, Reduce, Var
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import TILED, Group
+from whet.search_spaces.graph.stages import TILED, Group, constant_extents, is_ahead
 from whet.search_spaces.rules.cpu.tiling.default import default_choices
 from whet.search_spaces.rules.cpu.tiling.loops import TiledStages, schedule_tiled
 from whet.search_spaces.rules.cpu.tiling.packing import packed_operands, reading_packed
@@ -19,7 +19,7 @@ from whet.search_spaces.rules.cpu.tiling.plan import (
     knobs,
     plan_of,
 )
-from whet.search_spaces.rules.cpu.tiling.spec import Loads, TiledSpec, constant_extents, spec_of
+from whet.search_spaces.rules.cpu.tiling.spec import Loads, TiledSpec, spec_of
 from whet.search_spaces.rules.vectors import vector_registers
 
 _QUICK_TILES = 12  # tiles of a quick space: the best guesses
@@ -76,7 +76,9 @@ def staged_for_operands(group: Group) -> tuple[Operation, ...]:
     inside = {group.anchor.index}
     found: list[Operation] = []
     for node in reversed(group.staged):
-        if isinstance(node.op, ComputeOp) and all(k in inside for k in node.readers):
+        if is_ahead(node.op) or not isinstance(node.op, ComputeOp):
+            continue
+        if all(k in inside for k in node.readers):
             inside.add(node.index)
             found.append(node.op)
     return tuple(found)

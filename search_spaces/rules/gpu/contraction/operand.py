@@ -13,8 +13,8 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir.expr import Call, PrimExpr, ProducerLoad, Select, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import nodes, substitute
+from whet.search_spaces.forms.contraction import Axis, Contraction, extent_of
 from whet.search_spaces.graph.access import Access, affine, composed
-from whet.search_spaces.rules.gpu.contraction.axes import Axis, Contraction, extent_of
 from whet.search_spaces.rules.gpu.contraction.gemm import Operand
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS
 from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES, lanes_of

@@ -17,8 +17,8 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir.expr import Call, Cast, PrimExpr, ProducerLoad, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import nodes, substitute, variables
+from whet.search_spaces.forms.contraction import Axis, Contraction
 from whet.search_spaces.graph.access import Access, affine
-from whet.search_spaces.rules.gpu.contraction.axes import Axis, Contraction
 from whet.search_spaces.rules.gpu.contraction.prepacked_int8 import (
     ScatteredBytes,
     packed_word,

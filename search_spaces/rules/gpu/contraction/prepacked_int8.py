@@ -19,8 +19,8 @@ from whet.compiler.te import Tensor
 from whet.compiler.tir.expr import Call, PrimExpr, ProducerLoad, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import variables
+from whet.search_spaces.forms.contraction import Axis, Contraction, extent_of
 from whet.search_spaces.graph.access import Access, affine
-from whet.search_spaces.rules.gpu.contraction.axes import Axis, Contraction, extent_of
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import KERNEL, moving
 
 _BYTES = 4

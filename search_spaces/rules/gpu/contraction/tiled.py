@@ -1,6 +1,6 @@
 """The rule for contractions with reuse on a GPU: a tiled GEMM.
 
-:mod:`whet.search_spaces.rules.gpu.contraction.axes` says which axes are M, N and K;
+:mod:`whet.search_spaces.forms.contraction` says which axes are M, N and K;
 :mod:`whet.search_spaces.rules.gpu.contraction.gemm` makes the tiles.
 """
 
@@ -16,16 +16,16 @@ from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
-from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import TILED, Group
-from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
-from whet.search_spaces.rules.gpu.contraction.axes import (
+from whet.search_spaces.forms.contraction import (
     Axis,
     Contraction,
     contraction_of,
     extent_of,
 )
+from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.stages import TILED, Group
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     GemmStages,
     gemm_stages,
@@ -43,6 +43,8 @@ from whet.search_spaces.rules.gpu.hardware.device import processors
 from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES
 from whet.search_spaces.rules.gpu.hardware.threads import bind_fused, schedule_staged
 
+# A result with fewer rows or columns is not worth tiles.
+_FEWEST = 4
 # With fewer K iterations beside a window's, blocks of them would be mostly zeros.
 _FEW = 6
 # Windows of more places put neighbouring channels of the weights on different lines of the cache.
@@ -77,14 +79,14 @@ class GpuTiled(Rule):
 
     def applies(self, group: Group) -> bool:
         """A contraction of two operands, each with axes of the result that the other has not."""
-        found = contraction_of(group.anchor.op) if group.role == TILED else None
+        found = contraction_of(group.anchor.op, _FEWEST) if group.role == TILED else None
         return found is not None and bool(_tiles(found))
 
     def rewrite(self, group: Group) -> Tensor | None:
         """Compute tiles, and read the result from them."""
         op = group.anchor.op
         assert isinstance(op, ComputeOp)
-        c = contraction_of(op)
+        c = contraction_of(op, _FEWEST)
         assert c is not None
         words = as_packed_int8(c)
         kind = words.kind if words else summed_in(c.dtype)

@@ -1,0 +1,212 @@
+"""InjectPrefetch: what a loop will read some steps later is prefetched, a cache line at a time.
+
+for k in range(64):                         for k in range(64):
+    attr(A, 'prefetch_scope', 4)                for line in unrolled(2):
+    for j in vectorized(32):         ->             prefetch(&A[k + 4, line * 16], 0, 3, 1)
+        C[j] = C[j] + A[k, j]                   for j in vectorized(32):
+                                                    C[j] = C[j] + A[k, j]
+
+The region is the box that the body reads at ``k + 4``, over all loops within; a whole dimension
+where products of sizes hide its ends. Lines are counted from its first element; dimensions that
+leave no whole line out between them are one run. Before a vectorised loop stands what all of its
+lanes will read. The addresses are not clamped to the tensor: a prefetch never faults, and the
+generators compute its address without a claim that an object is there. A GPU's warps hide the
+latency, and memory other than the global one is at hand: there the attribute goes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.errors import LowerError
+from whet.compiler.passes.contract.option import PassConfig
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.expr import BufferLoad, Call, IntImm, Let, PrimExpr, Var
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.stmt import (
+    PREFETCH,
+    SERIAL,
+    UNROLLED,
+    VECTORIZED,
+    AttrStmt,
+    Evaluate,
+    For,
+    LetStmt,
+    Stmt,
+    nothing,
+    seq,
+)
+from whet.compiler.tir.visit.rewrite import Rewriter, changed, nodes_of, substitute, variables
+
+# bytes; of every x86-64 and most AArch64 processors
+CACHE_LINE = 64
+# So many prefetches in a row are unrolled.
+MAX_UNROLLED = 16
+
+
+def inject_prefetch(func: PrimFunc, target: Target, config: PassConfig) -> PrimFunc:
+    """The function with calls of ``prefetch`` in place of the attributes that ask for them.
+
+    Raises:
+        LowerError: an index is read from memory, so that nothing is known of it ahead.
+    """
+    return func.with_body(_Injector(target.kind.name != "cuda")(func.body))
+
+
+class _Injector(Rewriter):
+    """Writes prefetches.
+
+    Args:
+        wanted: whether the target has them.
+    """
+
+    def __init__(self, wanted: bool) -> None:
+        super().__init__({For: self._loop, AttrStmt: self._attribute})
+        self.wanted = wanted
+        self.around: list[For] = []
+
+    def _loop(self, n: For) -> Stmt:
+        self.around.append(n)
+        ahead: list[Stmt] = []
+        body = n.body
+        while n.kind == VECTORIZED and isinstance(body, AttrStmt) and body.key == PREFETCH:
+            ahead.append(self._prefetches(body))
+            body = body.body
+        new = changed(n, body=self(body))
+        self.around.pop()
+        return seq(*ahead, new) if ahead else new
+
+    def _attribute(self, n: AttrStmt) -> Stmt:
+        if n.key != PREFETCH or not self.around:
+            return self.children(n)
+        return seq(self._prefetches(n), self(n.body))
+
+    def _prefetches(self, n: AttrStmt) -> Stmt:
+        if not self.wanted or n.node.storage_scope != "global":
+            return nothing()
+        return _lines(n.node, _region(n, self.around))
+
+
+Region = list[tuple[Affine, Affine]]
+"""The first index and the number of indices of each dimension."""
+
+
+def _region(n: AttrStmt, around: Sequence[For]) -> Region:
+    """The box that the body of an attribute reads, so many steps of the innermost loop later."""
+    analyzer, loop, inner = Analyzer(), around[-1], set()
+    for x in (*around, *reversed(nodes_of(n.body, For))):
+        analyzer.bind_loop(x.var, x.min, x.extent)
+    # of a vectorised loop around, all lanes are at the place at once
+    inner = {x.var for x in (*nodes_of(n.body, For), *around) if x.kind == VECTORIZED}
+    inner |= {x.var for x in nodes_of(n.body, For)}
+    values = {x.var: x.value for x in nodes_of(n.body, Let, LetStmt)}
+    later = {loop.var: loop.var + n.value}
+    reads = [x for x in nodes_of(n.body, BufferLoad) if x.buffer is n.node]
+    box: Region = []
+    for d in range(len(n.node.shape)):
+        ends: list[Affine | None] = [None, None]
+        for x in reads:
+            index = x.indices[d]
+            while not values.keys().isdisjoint(variables(index)):
+                index = substitute(index, values)
+            if nodes_of(index, BufferLoad):
+                raise LowerError(
+                    f"prefetch what {loop.var.name} reads of {n.node.name}",
+                    f"index {d} depends on data: it is known only when it is reached",
+                    "leave it out",
+                )
+            form = analyzer.affine(substitute(index, later))
+            for side, sign in enumerate((-1, 1)):
+                end = analyzer.eliminate(form, inner, sign)
+                if end is None:  # of products of sizes: anywhere in the dimension
+                    end = analyzer.affine(n.node.shape[d]).shifted(-1).scaled(side)
+                ends[side] = _further(analyzer, ends[side], end, sign)
+        low, high = ends
+        assert low is not None and high is not None
+        box.append((low, _constant(analyzer, (high - low).shifted(1))))
+    return box
+
+
+def _further(analyzer: Analyzer, old: Affine | None, new: Affine, sign: int) -> Affine:
+    """The greater (``sign`` 1) or the lesser (-1) of two forms."""
+    if old is None or analyzer.at_most_zero((old - new).scaled(sign)):
+        return new
+    if analyzer.at_most_zero((new - old).scaled(sign)):
+        return old
+    pick = ops.maximum if sign > 0 else ops.minimum
+    return analyzer.affine(pick(old.to_expr(), new.to_expr()))
+
+
+def _constant(analyzer: Analyzer, extent: Affine) -> Affine:
+    """The most that an extent can be, where that is known; else the extent itself."""
+    most = analyzer.bounds(extent)[1]
+    return extent if most is None else Affine.constant(most)
+
+
+def _lines(b: Buffer, region: Region) -> Stmt:
+    """A prefetch of each cache line of a region."""
+    dtype = b.shape[0].dtype if b.shape else "int32"
+    line = max(CACHE_LINE // dt.itemsize(b.dtype), 1)
+    strides = _strides(b)
+    # the dimensions of a run, from its first to its last element, leave no whole line out
+    span, loops = Affine.constant(1), len(region)
+    for d in reversed(range(len(region))):
+        extent, stride = region[d][1], strides[d]
+        if extent.is_const and extent.const <= 1:
+            pass
+        elif extent.is_const and span.is_const and stride is not None:
+            if stride - span.const >= line:
+                break
+            span = span.shifted((extent.const - 1) * stride)
+        elif stride == 1 and span.is_const:  # a row of a size that is not known
+            span = extent
+        else:
+            break
+        loops = d
+    last = strides[-1] if strides else 1
+    step = max(line // last, 1) if last else 1  # in the last dimension
+    index = [low for low, _ in region]
+    counts = [extent for _, extent in region[:loops]]
+    if loops < len(region):
+        whole = step * (last or 1)
+        counts.append(Analyzer().floordiv(span.shifted(whole - 1), whole))
+    known = [x.const for x in counts if x.is_const]
+    few = len(known) == len(counts) and math.prod(known) <= MAX_UNROLLED
+    body_of = [(Var("line" if k == loops else f"row{k}", dtype), x) for k, x in enumerate(counts)]
+    for k, (var, count) in enumerate(body_of):
+        if not (count.is_const and count.const == 1):
+            where = k if k < loops else len(region) - 1
+            index[where] += Affine.atom(var, var).scaled(1 if k < loops else step)
+    out: Stmt = Evaluate(_prefetch(b, [x.to_expr(dtype) for x in index]))
+    for var, count in reversed(body_of):
+        if not (count.is_const and count.const == 1):
+            kind = UNROLLED if few else SERIAL
+            out = For(var, ops.const(0, dtype), count.to_expr(dtype), kind, out)
+    return out
+
+
+def _prefetch(b: Buffer, index: list[PrimExpr]) -> Call:
+    """TVM's call: to be read, kept in all caches, data."""
+    address = Call("handle", "tvm_access_ptr", (BufferLoad(b, tuple(index), b.dtype), *_READ))
+    return Call("int32", "prefetch", (address, ops.const(0), ops.const(3), ops.const(1)))
+
+
+#: one element that is only read
+_READ = ops.const(1), ops.const(1)
+
+
+def _strides(b: Buffer) -> list[int | None]:
+    """The distance of an index from the next in each dimension, in elements; None: not known."""
+    if b.strides:
+        return [x.value if isinstance(x, IntImm) else None for x in b.strides]
+    out: list[int | None] = []
+    step: int | None = 1
+    for size in reversed(b.shape):
+        out.insert(0, step)
+        step = step * size.value if step is not None and isinstance(size, IntImm) else None
+    return out

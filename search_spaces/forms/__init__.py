@@ -1,0 +1,1 @@
+"""Forms that rules recognise in a stage: contractions, GEMMs, convolutions; their sizes."""

@@ -1,0 +1,114 @@
+"""The depthwise convolution with the channels first: lanes along the rows of the result.
+
+    for o, yo:                                           # a channel, some rows of it
+        padded[y, p, j] = data[y - ph, j * sw + p - pw]  # a plane, or the rows that are read
+        for xo:
+            acc[yr, xr] += padded[y * sh + ry * dh, rx * dw % sw, x + rx * dw // sw] * taps[o]
+            out[y, x] = acc
+
+Lanes read neighbours: the padded copy, which stays in the L1 cache, has the pixels of each phase of
+the horizontal stride side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.tir import dtype as dt
+from whet.search_spaces.forms.conv import ConvOperands
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.cpu.conv.padded_image import vectorize_line
+from whet.search_spaces.rules.cpu.gemm.stages import accumulators, or_zero
+from whet.search_spaces.rules.threads import Threads
+from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
+
+_ROWS = (1, 2, 3, 4, 6, 7, 8, 14)
+_PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelsFirst:
+    """The stages of a depthwise convolution under the knobs of :func:`define`.
+
+    Attributes:
+        cfg: has the knobs.
+        padded: the image with zeros around it. conv: the result.
+    """
+
+    cfg: Prefixed
+    padded: Tensor
+    conv: Tensor
+
+    @staticmethod
+    def of(cfg: Prefixed, given: ConvOperands, taps: Tensor, name: str) -> ChannelsFirst:
+        """The computation.
+
+        Args:
+            given: the operands, the image (N, C, H, W).
+            taps: the weights, (C * multiplier, KH, KW).
+            name: of the result.
+        """
+        shape, data = given.form.shape, given.data
+        yr, xr = cfg["tile"].val
+        each = shape.co_group
+        # Tiles at the edge read on beyond the image: there are zeros, too, and they need no guards.
+        (sh, sw), (top, left), (h, w) = shape.strides, shape.before, shape.image
+        oh, ow = shape.out
+        rows = (-(-oh // yr) * yr - 1) * sh + shape.reach[0]
+        columns = -(-ow // xr) * xr + (shape.reach[1] - 1) // sw
+
+        def pixels(b: Any, c: Any, y: Any, p: Any, j: Any) -> Any:
+            row, pixel = y - top, j * sw + p - left
+            return or_zero(data[b, c, row, pixel], [row >= 0, row < h, pixel >= 0, pixel < w])
+
+        dims = (shape.batch, shape.ci, rows, sw, columns)
+        padded = te.compute(dims, pixels, name="padded")
+        (dh, dw), (ry, rx) = shape.dilation, shape.window_axes()
+
+        def element(b: Any, o: Any, y: Any, x: Any) -> Any:
+            across = rx * dw
+            pixel = padded[b, o // each, y * sh + ry * dh, across % sw, x + across // sw]
+            return te.sum(pixel * taps[o, ry, rx], [ry, rx])
+
+        return ChannelsFirst(cfg, padded, te.compute(shape.result_shape, element, name=name))
+
+    def schedule(self, s: Schedule, out: Stage, threads: Threads) -> None:
+        """Tiles of rows and pixels, a plane or some rows of the padded image at a time."""
+        cfg, padded = self.cfg, self.padded
+        yr, xr = cfg["tile"].val
+        acc = s[accumulators(s, self.conv, out)]
+        n, o, y, x = out.op.axis
+        (yo, yi), (xo, xi) = out.split(y, factor=yr), out.split(x, factor=xr)
+        register_tile(out, [n, o, yo, xo], [yi, xi])
+        acc.compute_at(out, xo)
+        register_tile(acc, acc.op.axis[:2], [*acc.op.reduce_axis, *acc.op.axis[2:]])
+        s[padded].compute_at(out, yo if cfg["copy"].val == "rows" else o)
+        vectorize_line(s[padded], s[padded].op.axis[-1])
+        threads.run(out, n if int(self.conv.shape[1]) == 1 else o)
+
+
+def define(cfg: Prefixed, shape: ConvShape, target: Target) -> None:
+    """The knobs: rows and pixels of a tile, and how much is copied at a time."""
+    oh, ow = shape.out
+    lanes = lanes_of(target, shape.dtype)
+    free = vector_registers(target) - 1 - shape.window[1]
+    tiles = [
+        (yr, v * lanes)
+        for v in (1, 2, 3, 4, 7)
+        for yr in _ROWS
+        if yr * v <= max(free, 1) and (yr == 1 or yr <= oh) and (v == 1 or (v - 1) * lanes < ow)
+    ]
+
+    def work(tile: tuple[int, int]) -> tuple[int, int]:
+        covered = -(-oh // tile[0]) * tile[0] * -(-ow // tile[1]) * tile[1]
+        return covered, -tile[0] * tile[1]
+
+    cfg.define_knob("tile", tiles, default=min(tiles, key=work))
+    h, w = shape.padded
+    plane = h * w * dt.itemsize(shape.dtype)
+    cfg.define_knob("copy", ["plane", "rows"], default="plane" if plane <= _PLANE_BYTES else "rows")

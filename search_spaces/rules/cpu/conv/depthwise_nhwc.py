@@ -1,0 +1,138 @@
+"""The depthwise convolution with the channels last: lanes along the channels.
+
+    for cb, xb:                          # a block of channels of a strip of pixels
+        for y:                           # down the strip: rows that were read stay in the L1 cache
+            for co, xo:
+                for ry, if the row y * sh + ry * dh - ph is in the image:
+                    acc[xr, lanes] += data[..., x * sw + rx * dw - pw, c] * taps[ry, rx, c]
+                out[y, x, c] = acc
+
+There is no padded copy: such a kernel moves about as many bytes as it computes numbers. Rows
+outside of the image are left out by a branch for a whole row of a tile; pixels outside of it are
+known where the first and the last tile of a row are split off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.tir import dtype as dt
+from whet.search_spaces.forms.conv import ConvOperands
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.cpu.gemm.stages import accumulators, within
+from whet.search_spaces.rules.threads import Threads
+from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
+
+_PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
+_STRIPS = (1, 2, 4, 8, 16)
+_BLOCKS = (2, 4, 8, 16)
+_USUAL = 7  # pixels of a tile: enough sums in flight, and what window and pixels leave of registers
+_LINE_BYTES = 512  # of a pixel's channels, in one block of them
+# Of few channels, so many pixels are read in a run: prefetching likes longer runs, the L1 cache,
+# from which a window's other rows are read, shorter ones.
+_STRIP_PIXELS = 28
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelsLast:
+    """The stages of a depthwise convolution under the knobs of :func:`define`.
+
+    Attributes:
+        cfg: has the knobs.
+        shape: the convolution. conv: the result.
+        lanes: of a vector.
+    """
+
+    cfg: Prefixed
+    shape: ConvShape
+    conv: Tensor
+    lanes: int
+
+    @staticmethod
+    def of(
+        cfg: Prefixed, given: ConvOperands, taps: Tensor, name: str, target: Target
+    ) -> ChannelsLast:
+        """The computation.
+
+        Args:
+            given: the operands, the image (N, H, W, C).
+            taps: the weights, (KH, KW, C * multiplier).
+            name: of the result.
+            target: whose vectors.
+        """
+        shape, data = given.form.shape, given.data
+        (sh, sw), (dh, dw), (top, left) = shape.strides, shape.dilation, shape.before
+        ry, rx = shape.window_axes()
+
+        def element(b: Any, y: Any, x: Any, o: Any) -> Any:
+            row, pixel = y * sh + ry * dh - top, x * sw + rx * dw - left
+            tests = within((row, pixel), shape)
+            # the part of a window that is inside the image
+            inside = te.all(*tests) if tests else None
+            read = data[b, row, pixel, o // shape.co_group]
+            return te.sum(read * taps[ry, rx, o], [ry, rx], where=inside)
+
+        conv = te.compute(shape.result_shape, element, name=name)
+        return ChannelsLast(cfg, shape, conv, _lanes(shape, target))
+
+    def schedule(self, s: Schedule, out: Stage, threads: Threads) -> None:
+        """Strips of pixels and blocks of channels; a tile's pixels and window are unrolled."""
+        cfg, shape, lanes = self.cfg, self.shape, self.lanes
+        xr, v = cfg["tile"].val
+        acc = s[accumulators(s, self.conv, out)]
+        n, y, x, o = out.op.axis
+        xo, xi = out.split(x, factor=xr)
+        oo, oi = out.split(o, factor=v * lanes)
+        xb, xo = out.split(xo, factor=cfg["strip"].val or -(-shape.out[1] // xr))
+        ob, oo = out.split(oo, factor=cfg["block"].val or -(-shape.co // (v * lanes)))
+        register_tile(out, [n, ob, xb, y, oo, xo], [xi, oi])
+        acc.compute_at(out, xo)
+        an, ay, ax, ao = acc.op.axis
+        ry, rx = acc.op.reduce_axis
+        register_tile(acc, [an, ay], [ry, ax, rx, ao])
+        # unrolled before conditions are simplified, so that most pixels are known to be inside
+        acc.pragma(ax, "unroll_explicit", True)
+        if threads.parallel:
+            threads.run(out, out.fuse(out.fuse(out.fuse(n, ob), xb), y))
+
+
+def _lanes(shape: ConvShape, target: Target) -> int:
+    return min(lanes_of(target, shape.dtype), shape.co)
+
+
+def define(cfg: Prefixed, shape: ConvShape, target: Target) -> None:
+    """The knobs: pixels and channels of a tile, tiles of a strip, vectors of a block."""
+    lanes = _lanes(shape, target)
+    ow, vectors = shape.out[1], -(-shape.co // lanes)
+    free = vector_registers(target) - 1 - shape.window[1]
+    tiles = [
+        (xr, v)
+        for v in (1, 2, 4)
+        for xr in _PIXELS
+        if (v == 1 or v <= vectors) and (xr == 1 or xr <= ow) and (xr * v <= free or xr * v == 1)
+    ]
+    default = min(
+        (t for t in tiles if t[1] == 1), key=lambda t: (-(-ow // t[0]) * t[0], abs(t[0] - _USUAL))
+    )
+    cfg.define_knob("tile", tiles, default=default)
+    blocks = [0, *(b for b in _BLOCKS if b < vectors)]  # 0: all channels
+    line = max(2, _LINE_BYTES // (lanes * dt.itemsize(shape.dtype)))
+    block = line if line in blocks else 0
+    cfg.define_knob("block", blocks, default=block)
+    strips = [0, *(b for b in _STRIPS if b < ow)]  # 0: the whole row
+    wanted = 1 if block else max(1, _STRIP_PIXELS // default[0])
+    strip = max((b for b in strips if 0 < b <= wanted), default=0)
+    cfg.define_knob("strip", strips, default=strip if strip * default[0] < ow else 0)
+    cfg.multi_filter(partial(_no_larger, ow=ow, vectors=vectors))
+
+
+def _no_larger(c: Any, ow: int, vectors: int) -> bool:
+    """Strips and blocks are parts of what there is."""
+    xr, v = c["tile"].val
+    return c["strip"].val * xr < ow and c["block"].val * v < vectors

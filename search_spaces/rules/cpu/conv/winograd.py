@@ -1,0 +1,266 @@
+"""Winograd's algorithm for 3x3 convolutions of stride 1: blocks of tiles, register tiles.
+
+    for tb:                                           # a block of T tiles of m x m pixels
+        for t, c:   pixels[u, v, t, c] = B^T patch B  # sums unrolled, lanes along the channels
+        for u, v:                                     # (m + 2)^2 products of matrices
+            for panels of filters, mr of the tiles:
+                acc[mr, nr] += pixels[u, v, t, k] * filters[u, v, p, k, l]
+        for t, o:   conv = A^T products A             # with the epilogue, straight into the result
+
+A block's pixels and products stay in the L2 cache; the transformed weights, which grow by
+((m + 2) / 3)^2, are read once a block.
+
+Rounding errors grow with m. On ResNet-50's four shapes (64 channels at 56x56, 128 at 28, 256 at
+14, 512 at 7; data and weights in [-1, 1]), the largest error against float64, as a share of the
+results' root mean square, and of what a measurement admits beside exact numbers, 1e-4 of the root
+mean square and 1e-4 of each number (``python benchmarks/winograd_error.py``):
+
+    direct     1.0e-6 to 1.7e-6    0.01
+    F(2x2)     1.5e-6 to 4.5e-6    0.01 to 0.03
+    F(4x4)     0.7e-5 to 1.8e-5    0.05 to 0.13
+    F(6x6)     4.4e-5 to 1.1e-4    0.34 to 0.66
+
+F(2x2) and F(4x4) are admitted with room to spare. F(6x6) is too near the limit to be told from a
+wrong result by it, and is not among the algorithms that are tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.target import Target
+from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.nn.winograd import WINDOW, WinogradStages, conv2d_winograd
+from whet.search_spaces.forms.conv import ConvOperands
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.cpu.conv.tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.weights import Storing
+from whet.search_spaces.rules.vectors import lanes_of, register_tile
+
+VARIANTS = (2, 4)
+"""The m of F(m x m, 3 x 3) whose errors a measurement admits."""
+
+_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+# Numbers of a block that are kept at the same time: half of a typical L2 cache of 1 MiB.
+_BLOCK_BYTES = 512 * 1024
+# Transformed weights beyond this many bytes come from memory: half of a usual L3 cache.
+_CACHED_WEIGHTS = 16 << 20
+_SLOW_BYTE = 3.0  # what reading one of them costs, in multiply-adds of one lane
+
+
+def variants(shape: ConvShape) -> list[int]:
+    """The m of F(m x m, 3 x 3) that can compute a convolution; none where Winograd cannot."""
+    fits = (
+        shape.window == (WINDOW, WINDOW)
+        and shape.strides == (1, 1)
+        and shape.dilation == (1, 1)
+        and shape.groups == 1
+        and shape.layout in ("NHWC", "NCHW")
+        and not shape.is_empty
+    )
+    return list(VARIANTS) if fits else []
+
+
+def best_variant(shape: ConvShape) -> int:
+    """The m to use untuned: the fewest operations, where the weights that grow stay in a cache.
+
+    Args:
+        shape: one that has :func:`variants`.
+    """
+
+    def cost(m: int) -> float:
+        places, weights = (m + WINDOW - 1) ** 2, shape.ci * shape.co
+        slow = max(0, places * weights * dt.itemsize(shape.dtype) - _CACHED_WEIGHTS)
+        return places * _tiles(shape, m) * weights + _SLOW_BYTE * slow
+
+    return min(variants(shape), key=cost)
+
+
+def define(cfg: Any, shape: ConvShape, target: Target) -> None:
+    """Define the knobs ``winograd.*``, for all :func:`variants` of a shape.
+
+    Where the target has several threads, the template defines ``parallel`` and ``grain``.
+    """
+    most = max(_tiles(shape, m) for m in variants(shape))
+    usual = _tiles(shape, best_variant(shape))
+    lanes = lanes_of(target, shape.dtype)
+    rows = [(r,) for r in range(1, 29) if r <= most]
+    tiles = channel_tiles(target, lanes, rows, (usual,), shape.co)
+    cfg.define_knob("winograd.tile", tiles, default=tiles[0])
+    blocks = [b for b in _BLOCKS if b == 1 or (b - 1) * min(r for r, _ in tiles) < most]
+    best = _default_block(shape, tiles[0], blocks, target)
+    cfg.define_knob("winograd.block", blocks, default=best)
+    cfg.define_knob("winograd.order", ["panels", "tiles"], default="panels")
+    cfg.define_knob("winograd.unroll_k", [u for u in (1, 2, 4) if shape.ci % u == 0], default=1)
+    cfg.multi_filter(partial(_no_larger, most=most))
+
+
+@dataclass(frozen=True, eq=False)
+class Winograd:
+    """The stages of a convolution under the knobs of :func:`define`.
+
+    Attributes:
+        cfg: has the knobs. shape: the convolution. m: of F(m x m, 3 x 3).
+        block: tiles that are computed together. lanes: of a vector.
+        weights: in the order that the stages read them in, to be inlined. stages: what is computed.
+    """
+
+    cfg: Prefixed
+    shape: ConvShape
+    m: int
+    block: int
+    lanes: int
+    weights: Tensor
+    stages: WinogradStages
+
+    @property
+    def conv(self) -> Tensor:
+        """The result."""
+        return self.stages.conv
+
+    @property
+    def copied(self) -> bool:
+        """True if the image is copied, so that each pixel is read about once."""
+        return False
+
+    @staticmethod
+    def of(cfg: Prefixed, given: ConvOperands, name: str, target: Target) -> Winograd:
+        """The computation; the knob ``algorithm`` says which: ``"winograd4"`` is F(4x4, 3x3).
+
+        Args:
+            given: the operands. name: of the result. target: whose vectors.
+        """
+        shape, m = given.form.shape, int(cfg["algorithm"].val.removeprefix("winograd"))
+        mr, nr = cfg["winograd.tile"].val
+        block = min(cfg["winograd.block"].val, -(-_tiles(shape, m) // mr)) * mr
+        (top, left), (bottom, right) = shape.before, shape.after
+
+        def weight(*index: Any) -> Any:
+            if not shape.channels_last:
+                return given.weight(*index)
+            *window, c, o = index
+            return given.weight(o, c, *window)
+
+        weights = te.compute(shape.weight_shape, weight, name="weights")
+        padding = (top, left, bottom, right)
+        w = conv2d_winograd(given.data, weights, m, padding, shape.layout, block, nr, name=name)
+        return Winograd(cfg, shape, m, block, lanes_of(target, shape.dtype), weights, w)
+
+    def schedule(self, s: Schedule, how: Storing) -> None:
+        """Schedule all stages but the inlined ones."""
+        w, shape, lanes = self.stages, self.shape, self.lanes
+        s[self.weights].compute_inline()
+        blocks, channels = _tiles_in_place(how.out, shape, self.m, self.block, lanes)
+        for tensor in (w.results, w.half):  # A^T over the columns, then over the rows of one tile
+            stage = s[tensor]
+            stage.compute_at(how.out, channels)
+            stage.set_scope("local")
+            b, t, i, j, o = stage.op.axis
+            if tensor is w.half:
+                stage.reorder(b, t, j, i, o)
+            _unrolled(stage, i, j, o)
+        _products(s, w.products, how.out, blocks, self.cfg)
+        _pixels(s, w, how.out, blocks, min(lanes, shape.ci))
+        _filters(s[w.filters], s[w.half_filters])
+        if how.ahead:
+            s[w.filters].compute_ahead()
+        how.threads.run(how.out, blocks)
+
+
+def _tiles_in_place(
+    out: Stage, shape: ConvShape, m: int, block: int, lanes: int
+) -> tuple[Any, Any]:
+    """The result's loops: blocks of tiles, channels, and a tile; returns those over the former."""
+    n, *place = out.op.axis
+    o = place.pop(shape.channel_axis - 1)
+    (yo, yi), (xo, xi) = (out.split(axis, factor=m) for axis in place)
+    oo, oi = out.split(o, factor=min(lanes, shape.co))
+    out.reorder(n, yo, xo, oo, yi, xi, oi)
+    tiles = out.fuse(out.fuse(n, yo), xo)
+    blocks, _ = out.split(tiles, factor=block)
+    _unrolled(out, yi, xi, oi)
+    return blocks, oo
+
+
+def _products(s: Schedule, products: Tensor, out: Stage, blocks: Any, cfg: Any) -> None:
+    """Register tiles of the matrix products."""
+    mr, nr = cfg["winograd.tile"].val
+    stage = s[products]
+    stage.compute_at(out, blocks)
+    acc = s[s.cache_write(products, "local")]
+    *lead, t, o = stage.op.axis
+    (po, pi), (to, ti) = stage.split(o, factor=nr), stage.split(t, factor=mr)
+    outer = [po, to] if cfg["winograd.order"].val == "panels" else [to, po]
+    register_tile(stage, [*lead, *outer], [ti, pi])
+    acc.compute_at(stage, outer[-1])
+    *lead, t, o = acc.op.axis
+    (k,) = acc.op.reduce_axis
+    ko, ki = acc.split(k, factor=cfg["winograd.unroll_k"].val)
+    register_tile(acc, [*lead, ko], [ki, t, o])
+
+
+def _pixels(s: Schedule, w: WinogradStages, out: Stage, blocks: Any, lanes: int) -> None:
+    """B^T over the columns of a patch, each as soon as it is read, then over its rows."""
+    pixels, columns, patch = s[w.pixels], s[w.columns], s[w.patch]
+    pixels.compute_at(out, blocks)
+    b, u, v, t, c = pixels.op.axis
+    co, ci = pixels.split(c, factor=lanes)
+    register_tile(pixels, [b, t, co], [u, v, ci])
+    columns.compute_at(pixels, co)
+    columns.set_scope("local")
+    b, t, u, x, c = columns.op.axis
+    columns.reorder(b, t, x, u, c)
+    _unrolled(columns, u, x, c)
+    patch.compute_at(columns, x)
+    patch.set_scope("local")
+    _unrolled(patch, *patch.op.axis[2:])
+
+
+def _filters(filters: Stage, half: Stage) -> None:
+    """The weights' transform, lanes along a panel."""
+    u, v, p, c, i = filters.op.axis
+    register_tile(filters, [p, c], [u, v, i])
+    half.compute_at(filters, c)
+    half.set_scope("local")
+    u, x, p, c, i = half.op.axis
+    half.reorder(p, c, x, u, i)
+    _unrolled(half, u, x, i)
+
+
+def _unrolled(stage: Stage, first: Any, second: Any, lane: Any) -> None:
+    stage.unroll(first)
+    stage.unroll(second)
+    stage.vectorize(lane)
+
+
+def _tiles(shape: ConvShape, m: int) -> int:
+    """How many tiles of m by m results there are."""
+    oh, ow = shape.out
+    return shape.batch * -(-oh // m) * -(-ow // m)
+
+
+def _default_block(
+    shape: ConvShape, tile: tuple[int, ...], blocks: list[int], target: Target
+) -> int:
+    """The block with the least left over, whose numbers fit the cache, the largest of those.
+
+    Weights that do not fit beside it are read again for each block: then blocks are larger.
+    """
+    m, (mr, _) = best_variant(shape), tile
+    places, tiles = (m + WINDOW - 1) ** 2, _tiles(shape, m)
+    one = places * mr * (shape.ci + shape.co) * dt.itemsize(shape.dtype)
+    weights = places * shape.ci * shape.co * dt.itemsize(shape.dtype)
+    room = _BLOCK_BYTES if weights <= _BLOCK_BYTES else 4 * _BLOCK_BYTES
+    share = -(-tiles // target.num_threads)  # each thread has a block
+    fitting = [b for b in blocks if b * one <= room and (b - 1) * mr < share] or [1]
+    return min(fitting, key=lambda b: (-(-tiles // (b * mr)) * b, -b))
+
+
+def _no_larger(c: Any, most: int) -> bool:
+    """A block is no larger than what there is."""
+    return (c["winograd.block"].val - 1) * c["winograd.tile"].val[0] < most

@@ -1,0 +1,106 @@
+"""The computation of a GEMM, cut into register tiles.
+
+    T[it, jt, ir, jr] = sum over k of a[it * mr + ir, k] * b[k, jt * nr + jr]
+    C[i, j] = epilogue(T[i // mr, j // nr, i % mr, j % nr])
+
+A tile of T is whole even where C ends, so that the loops that sum it up have no guards. Either
+operand may be packed into panels of the tile's height or width:
+
+    Q[it, k, ir] = a[it * mr + ir, k]        P[jt, k, jr] = b[k, jt * nr + jr]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from whet.compiler import te
+from whet.compiler.te import Tensor
+from whet.compiler.te.lang.tensor import Operation
+from whet.search_spaces.forms.gemm import GemmForm, Operand
+from whet.search_spaces.rules.cpu.gemm.plan import Plan
+from whet.search_spaces.rules.cpu.gemm.stages import or_zero
+
+
+@dataclass(frozen=True, eq=False)
+class GemmStages:
+    """The tensors of a GEMM under a plan.
+
+    Attributes:
+        form, plan: what they are made for.
+        Q, P: the panels of A and B, or None.
+        tiles: T. plain: C before its epilogue.
+    """
+
+    form: GemmForm
+    plan: Plan
+    Q: Tensor | None
+    P: Tensor | None
+    tiles: Tensor
+    plain: Tensor
+
+
+def stages_of(form: GemmForm, plan: Plan, op: Operation) -> GemmStages:
+    """The computation of a GEMM under a plan.
+
+    Args:
+        op: the stage, which reads the operands as they are by now.
+    """
+    size, (a, b) = form.size, form.operands(op)
+    mr, nr = plan.mr, plan.nr
+    lead = tuple(axis.extent for axis in form.lead)
+    Q = _panels(a, lead, size.N, size.K, mr) if plan.pack_a else None
+    P = _panels(b, lead, size.M, size.K, nr) if plan.pack_b != "none" else None
+    k = te.reduce_axis((0, size.K), name="k")
+
+    def tile(*index: Any) -> Any:
+        *x, it, jt, ir, jr = index
+        if Q is None:
+            left = a.at(x, _within(it * mr + ir, size.N, mr), k)
+        else:
+            left = Q(*x, it, k, ir)
+        if P is None:
+            right = b.at(x, _within(jt * nr + jr, size.M, nr), k)
+        else:
+            right = P(*x, jt, k, jr)
+        return te.sum(left * right, axis=k)
+
+    shape = (*lead, -(-size.N // mr), -(-size.M // nr), mr, nr)
+    tiles = te.compute(shape, tile, name=f"{op.name}.tiles")
+    _, at_lead, at_rows, at_columns = form.places
+
+    def element(*index: Any) -> Any:
+        i, j = (
+            flattened([index[n] for n in places], [axis.extent for axis in axes])
+            for places, axes in ((at_rows, form.rows), (at_columns, form.columns))
+        )
+        return tiles(*(index[n] for n in at_lead), i // mr, j // nr, i % mr, j % nr)
+
+    plain = te.compute(tuple(op.output_shape(0)), element, name=op.name)
+    return GemmStages(form, plan, Q, P, tiles, plain)
+
+
+def flattened(index: list[Any], extents: list[int]) -> Any:
+    """The number of a place on several axes; 0 where there are none."""
+    if not index:
+        return te.const(0, "int32")
+    return reduce(lambda i, at: i * at[0] + at[1], zip(extents[1:], index[1:]), index[0])
+
+
+def _within(place: Any, extent: int, tile: int) -> Any:
+    """An index of a tile that may reach beyond the end, clamped to the last one."""
+    return place if extent % tile == 0 else te.min(place, extent - 1)
+
+
+def _panels(operand: Operand, lead: tuple[int, ...], extent: int, K: int, width: int) -> Tensor:
+    """An operand in panels of ``width``; what is beyond its end is zero."""
+
+    def element(*index: Any) -> Any:
+        *x, panel, k, inside = index
+        place = panel * width + inside
+        value = operand.at(x, place, k)
+        return or_zero(value, [place < extent] if extent % width else [])
+
+    shape = (*lead, -(-extent // width), K, width)
+    return te.compute(shape, element, name=f"{operand.load.producer.name}.packed")

@@ -1,0 +1,188 @@
+"""The knobs of a GEMM, and the plan that a choice of them makes.
+
+In the order "rows", a block of rows of A meets one panel of B after the other; in the order
+"panels", a block of panels of B meets one strip of A after the other:
+
+    rows:   for blocks of i:                     panels: for blocks of j:
+                for k blocks:                                for k blocks:
+                    for panels of j:                             for strips of i:
+                        for strips of the block:                     for panels of the block:
+                            tile += A[i, k] * B[k, j]                    tile += A[i, k] * B[k, j]
+
+What the outer loop holds belongs in the second cache, what the inner one comes back to in the
+first. Without blocks of k a tile stays in registers until it is complete (van Zee and van de
+Geijn, BLIS, 2015, name the loops; Goto and van de Geijn, 2008, the reasons).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from whet.search_spaces.forms.gemm import GemmSize
+from whet.search_spaces.rules.threads import NO_THREADS, Threads
+
+_BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The schedule of a GEMM in numbers.
+
+    Attributes:
+        lanes: ``"columns"``; ``"rows"``: rows and columns, and the operands, change places, so that
+            vectors lie along the rows of the result.
+        tile: rows and columns of the register tile.
+        order: ``"rows"`` or ``"panels"``. block: tiles of the outer loop's block.
+        k_block: K iterations in a block; 0: all of them at once.
+        unroll_k: K iterations that are unrolled.
+        pack_a: whether A is copied into strips.
+        pack_b: ``"none"``, ``"block"``, ``"whole"``, or ``"ahead"`` of the kernel's calls.
+        threads: whether the outer loop runs on the target's threads, and in what grain.
+    """
+
+    lanes: str
+    tile: tuple[int, int]
+    order: str
+    block: int
+    k_block: int
+    unroll_k: int
+    pack_a: bool
+    pack_b: str
+    threads: Threads = NO_THREADS
+
+    @property
+    def mr(self) -> int:
+        """Rows of the register tile."""
+        return self.tile[0]
+
+    @property
+    def nr(self) -> int:
+        """Columns of the register tile."""
+        return self.tile[1]
+
+
+Choices = dict[str, tuple[Any, ...]]
+"""The values of each knob, whose names are those of :class:`Plan`."""
+
+
+def choices_of(g: GemmSize, lanes: str, tiles: list[tuple[int, int]]) -> Choices:
+    """The choices for one way to lay the lanes.
+
+    Args:
+        g: the GEMM in this way. lanes: its name.
+        tiles: of the registers, the best guess first.
+    """
+    least = min(mr for mr, _ in tiles), min(nr for _, nr in tiles)
+    most = max(-(-g.N // least[0]), -(-g.M // least[1]))
+    depths = k_blocks(g)
+    unrolls = [u for u in range(1, 9) if all((kc or g.K) % u == 0 for kc in depths)]
+    packs = ["ahead"] if g.packed else ["block", "whole", "none"][: 2 if g.transpose_b else 3]
+    return {
+        "lanes": (lanes,),
+        "tile": tuple(tiles),
+        "order": ("rows", "panels") if g.has_rows else ("panels",),
+        "block": tuple(b for b in _BLOCKS if b == 1 or b < 2 * most),
+        "k_block": tuple(depths),
+        "unroll_k": tuple(unrolls),
+        "pack_a": (False, True),
+        "pack_b": tuple(packs),
+    }
+
+
+def constraints_of(g: GemmSize) -> list[Callable[[Any], bool]]:
+    """The conditions on choices, for one way to lay the lanes."""
+    found: list[Callable[[Any], bool]] = [
+        partial(_fits, n=g.N, m=g.M),
+        _blocks_are_panels,
+        _loops_over_k,
+    ]
+    if not g.packed and not g.transpose_b:
+        found.append(partial(_whole_vectors, n=g.N, m=g.M))
+    return found
+
+
+def united(ways: Sequence[Choices]) -> Choices:
+    """The choices of all ways to lay the lanes, each value once."""
+    return {
+        name: tuple(dict.fromkeys(value for way in ways for value in way[name])) for name in ways[0]
+    }
+
+
+def of_way(ways: Sequence[Choices], sizes: Sequence[GemmSize]) -> list[Callable[[Any], bool]]:
+    """The conditions on choices of all ways, as ``multi_filter`` takes them."""
+    if len(ways) == 1:
+        return constraints_of(sizes[0])
+    names = [way["lanes"][0] for way in ways]
+    found: list[Callable[[Any], bool]] = [
+        _OfWay(partial(_is_one_of, name=name, values=way[name]), lanes)
+        for way, lanes in zip(ways, names)
+        for name in way
+        if set(way[name]) != set(united(ways)[name]) and name != "lanes"
+    ]
+    return found + [
+        _OfWay(test, lanes) for g, lanes in zip(sizes, names) for test in constraints_of(g)
+    ]
+
+
+@dataclass(frozen=True)
+class _OfWay:
+    """A condition that holds where the lanes lie in one way."""
+
+    test: Callable[[Any], bool]
+    lanes: str
+
+    def __call__(self, c: Any) -> bool:
+        return c["lanes"].val != self.lanes or self.test(c)
+
+
+def _is_one_of(c: Any, name: str, values: tuple[Any, ...]) -> bool:
+    """A value is one of its way's."""
+    return c[name].val in values
+
+
+def k_blocks(g: GemmSize) -> list[int]:
+    """Block lengths of k: 0 for no blocks, and what divides K where something does."""
+    wanted = (8, 32, 128, 256, 512) if _is_few(g) else (128, 256, 512)
+    found = [0]
+    for length in wanted:
+        if 2 * length > g.K:
+            continue
+        near = [k for k in range(length * 3 // 4, length * 4 // 3 + 1) if g.K % k == 0]
+        found.append(min(near, key=lambda k: (k % 4 > 0, abs(k - length))) if near else length)
+    return sorted(set(found))
+
+
+def _fits(c: Any, n: int, m: int) -> bool:
+    """No block is much larger than its matrix."""
+    rows, columns = c["tile"].val
+    tiles = -(-n // rows) if c["order"].val == "rows" else -(-m // columns)
+    return c["block"].val == 1 or c["block"].val < 2 * tiles
+
+
+def _loops_over_k(c: Any) -> bool:
+    """What a loop adds up in memory is kept in registers; steps without a loop are not."""
+    return c["k_block"].val == 0 or 2 * c["unroll_k"].val <= c["k_block"].val
+
+
+def _blocks_are_panels(c: Any) -> bool:
+    """A block of rows has no panels of its own to pack."""
+    return c["order"].val == "panels" or c["pack_b"].val != "block"
+
+
+def _whole_vectors(c: Any, n: int, m: int) -> bool:
+    """Vectors that hang over the end of a B in place are gathered lane by lane.
+
+    Only a loop whose one ragged edge is guarded is split into a main part and a tail.
+    """
+    rows, columns = c["tile"].val
+    if c["pack_b"].val != "none" or m % columns == 0:
+        return True
+    return n % rows == 0 and c["k_block"].val == 0
+
+
+def _is_few(g: GemmSize) -> bool:
+    """So few rows that B is not worth a copy."""
+    return g.N <= 16

@@ -1,0 +1,85 @@
+"""Which loops of an elementwise stage are one: vectors run over the ends of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import whet
+from whet import te, topi
+
+TARGET = "llvm -num_threads=2"
+
+
+def _channels(element: Any) -> tuple[list[Any], Any]:
+    X, b = te.placeholder((2, 5, 7, 9), name="X"), te.placeholder((5,), name="b")
+    return [X, b], te.compute(X.shape, lambda n, c, y, x: element(X, b, n, c, y, x), name="R")
+
+
+CASES = {
+    "bias": (
+        lambda: _channels(lambda X, b, n, c, y, x: te.max(X[n, c, y, x] + b[c], 0.0)),
+        lambda x, b: np.maximum(x + b[:, None, None], 0),
+        63,
+    ),
+    "mask": (
+        lambda: _channels(
+            lambda X, b, n, c, y, x: te.if_then_else(x <= y, X[n, c, y, x] * b[c], -1.0)
+        ),
+        lambda x, b: np.where(np.tri(7, 9, dtype=bool), x * b[:, None, None], -1),
+        9,
+    ),
+    "rows beside each other": (
+        lambda: _channels(lambda X, b, n, c, y, x: X[n, c, y, x] + X[n, 0, y, x] * b[c]),
+        lambda x, b: x + x[:, :1] * b[:, None, None],
+        63,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loops_that_are_one(name: str) -> None:
+    make, right, extent = CASES[name]
+    inputs, R = make()
+    task = whet.create_task(outputs=[R], args=[*inputs, R], target=TARGET)
+    space = task.config_space
+    rng = np.random.default_rng(0)
+    x, b = rng.standard_normal((2, 5, 7, 9)).astype("f"), rng.standard_normal(5).astype("f")
+    for config in [space.default, *map(space.decode, space.valid_points.sample(rng, 5))]:
+        s, args = task.instantiate(config)
+        out = np.full(x.shape, np.nan, "f")
+        whet.build(s, args, task.target)(x, b, out)
+        np.testing.assert_allclose(out, right(x.astype("d"), b), atol=1e-5, err_msg=str(config))
+    wide = whet.create_task(outputs=[R], args=[*inputs, R], target="llvm -mcpu=x86-64-v3")
+    widest = max(wide.config_space.knobs["vector"].choices)
+    assert widest <= extent and (extent == 9 or widest > 9)
+
+
+def test_a_mask_over_a_whole_matrix_keeps_its_rows() -> None:
+    X = te.placeholder((33, 70), name="X")
+    R = te.compute(X.shape, lambda i, j: te.if_then_else(j <= i, X[i, j], -1e9), name="R")
+    task = whet.create_task(outputs=[R], args=[X, R], target=TARGET)
+    s, args = task.instantiate()
+    with task.target:
+        assert "//" not in str(whet.lower(s, args))
+    x, out = np.random.default_rng(1).standard_normal((33, 70), "f"), np.empty((33, 70), "f")
+    whet.build(s, args, task.target)(x, out)
+    np.testing.assert_array_equal(out, np.where(np.tri(33, 70, dtype=bool), x, np.float32(-1e9)))
+
+
+def test_normalised_channels() -> None:
+    """The affine part of a batch norm: planes in one run."""
+    X, g, b = (
+        te.placeholder(s, name=n) for s, n in (((1, 6, 11, 5), "X"), ((6,), "g"), ((6,), "b"))
+    )
+    R = topi.nn.relu(topi.nn.scale_shift_nchw(X, g, b))
+    task = whet.create_task(outputs=[R], args=[X, g, b, R], target=TARGET)
+    rng = np.random.default_rng(2)
+    x, u, v = (rng.standard_normal(s).astype("f") for s in ((1, 6, 11, 5), (6,), (6,)))
+    s, args = task.instantiate()
+    out = np.full(x.shape, np.nan, "f")
+    whet.build(s, args, task.target)(x, u, v, out)
+    right = np.maximum(x.astype("d") * u[:, None, None] + v[:, None, None], 0)
+    np.testing.assert_allclose(out, right, atol=1e-5)
