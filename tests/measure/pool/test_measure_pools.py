@@ -27,7 +27,7 @@ from whet.measure import (
     open_pool,
 )
 from whet.measure.pool.ray_actor import RemoteStage
-from whet.measure.pool.ray_cluster import MEASURER
+from whet.measure.pool.ray_cluster import MEASURER, searches
 from whet.measure.stage import machine
 
 FAKE = candidate("good").workload.key
@@ -98,14 +98,15 @@ def ray_cluster() -> Iterator[None]:
 
 @pytest.fixture
 def ray_machine(ray_cluster: None, held: list[str]) -> None:
-    """The cluster, and nobody measures on it. Where an earlier test's pool does not let go of it,
-    all others fail at once: each would wait for minutes.
+    """The cluster, and nobody measures on it or is about to. Where an earlier test's pool does not
+    let go of it, all others fail at once: each would wait for minutes.
     """
     import ray
 
     assert not held, held
     held.append("an earlier test holds the measuring machine")
-    until(lambda: ray.available_resources().get(MEASURER) == 1)
+    # a search that is still listed has its share, and the machine may be that
+    until(lambda: ray.available_resources().get(MEASURER) == 1 and not searches(ray))
     held.clear()
 
 
