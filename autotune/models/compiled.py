@@ -1,0 +1,129 @@
+"""From a graph to a model: groups, kernels, the memory plan, the function that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from whet.autotune.models.kernels import GroupTask, Kernel, built, group_task
+from whet.compiler import driver
+from whet.compiler.graph.executor import CONSTANTS, Place, Step, model_function
+from whet.compiler.graph.fusion import fused, views
+from whet.compiler.graph.ir import Graph, Value, digest
+from whet.compiler.graph.memory import ALIGNMENT, Arena, planned
+from whet.compiler.graph.model import Call, Model
+from whet.compiler.jit.loader import LoadedCode
+from whet.compiler.runtime.arrays.aligned import aligned_empty
+from whet.compiler.runtime.module import Module
+from whet.compiler.target import Target
+
+NAME = "model"
+
+
+def compiled(graph: Graph, target: Target) -> Model:
+    """A model that runs here.
+
+    Args:
+        graph: after its passes.
+        target: canonical.
+    """
+    seen = views(graph)
+    groups = [g for g in fused(graph) if g.nodes[0].output not in seen]
+    return _Plan(graph, [group_task(graph, g, target) for g in groups], seen, target).model()
+
+
+class _Plan:
+    """The places of all values, and the calls."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        given: Sequence[GroupTask],
+        seen: Mapping[Value, Value],
+        target: Target,
+    ) -> None:
+        self.graph, self.views, self.target = graph, seen, target
+        self.tasks = list(given)
+        kernels: dict[str, Kernel] = {}
+        for g in given:
+            if g.task.key not in kernels:
+                kernels[g.task.key] = built(g.task)
+        self.kernels = kernels
+        self.constants: list[np.ndarray] = []
+        self.size = 0
+        self.known: dict[str, Place] = {}
+        self.named = {v: Place(v.name) for v in (*graph.inputs, *graph.outputs)}
+        # what is reshaped to an output is computed there
+        self.named |= {seen[v]: Place(v.name) for v in graph.outputs if v in seen}
+        self.arena = self._arena()
+
+    def root(self, v: Value) -> Value:
+        """The value whose memory another one is."""
+        return self.views.get(v, v)
+
+    def _arena(self) -> Arena[Value]:
+        first: dict[Value, int] = {}
+        last: dict[Value, int] = {}
+        for k, g in enumerate(self.tasks):
+            for v in g.args:
+                r = self.root(v)
+                if r in self.named or r in self.graph.constants:
+                    continue
+                first.setdefault(r, k)
+                last[r] = k
+        return planned([(v, v.bytes, first[v], last[v]) for v in first])
+
+    def place(self, v: Value) -> Place:
+        """Where a value is that is no constant."""
+        r = self.root(v)
+        return self.named[r] if r in self.named else Place("arena", self.arena.offsets[r])
+
+    def constant(self, array: np.ndarray) -> Place:
+        """Where a constant is, which is added where it is new."""
+        key = digest(array)
+        if key not in self.known:
+            self.known[key] = Place(CONSTANTS, self.size)
+            self.constants.append(np.ascontiguousarray(array))
+            self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        return self.known[key]
+
+    def model(self) -> Model:
+        """The model."""
+        calls = []
+        for g in self.tasks:
+            kernel = self.kernels[g.task.key]
+            given = [self.graph.constants.get(self.root(v), v) for v in g.args]
+            given = [
+                x.reshape(v.shape) if isinstance(x, np.ndarray) else x
+                for x, v in zip(given, g.args)
+            ]
+            places = tuple(
+                self.constant(x) if isinstance(x, np.ndarray) else self.place(x)
+                for x in kernel.arranged(given)
+            )
+            origins = tuple(n.origin for n in g.group.nodes if n.origin)
+            moved = sum(v.bytes for v in g.args)
+            calls.append(
+                Call(
+                    g.group.name, kernel.symbol, origins, places, g.task.flop, moved,
+                    kernel.tuned_by,
+                )
+            )  # fmt: skip
+        memory = aligned_empty((max(self.size, 1),), np.dtype(np.uint8))
+        for place, array in zip(self.known.values(), self.constants):
+            flat = array.reshape(-1).view(np.uint8)
+            memory[place.offset : place.offset + flat.size] = flat
+        symbols = {
+            name: k.module.address_of(name)
+            for k in self.kernels.values()
+            for name in [f"{k.symbol}__raw"]
+        }
+        steps = [Step(c.kernel, c.places) for c in calls]
+        g = self.graph
+        func = model_function(NAME, g.inputs, g.outputs, self.size, self.arena.size, steps)
+        with self.target:
+            artifact = driver.compile_module(driver.lower(func, name=NAME), self.target)
+        function = Module(artifact, LoadedCode(artifact.object, symbols=symbols))
+        modules = {k.symbol: k.module for k in self.kernels.values()}
+        return Model(g.inputs, g.outputs, function, modules, memory, self.arena, calls)

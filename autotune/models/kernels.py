@@ -1,0 +1,134 @@
+"""A group of a model as a task and as a kernel: which config, which weights are packed ahead."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whet.autotune.tasks.task import Task, create_task
+from whet.compiler import driver
+from whet.compiler.graph.fusion import Fused
+from whet.compiler.graph.ir import Graph, Node, Value
+from whet.compiler.graph.kinds import Kind, kind_of, tensors_of
+from whet.compiler.runtime.module import Module
+from whet.compiler.te import Tensor, placeholder
+from whet.search_spaces.graph.stages import computed_ahead
+from whet.search_spaces.template.config_scope import resolved_in_force
+
+if TYPE_CHECKING:
+    from whet.compiler.abi.signature import KernelSignature
+    from whet.compiler.abi.tuned_by import TunedBy
+    from whet.compiler.target import Target
+    from whet.search_spaces import Config
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTask:
+    """A group of a model and its task.
+
+    Attributes:
+        group: the group.
+        task: its task; groups of the same structure have equal ones.
+        args: the values that the kernel takes: inputs, then outputs.
+    """
+
+    group: Fused
+    task: Task
+    args: tuple[Value, ...]
+
+
+def group_task(graph: Graph, group: Fused, target: Target) -> GroupTask:
+    """The task of a group."""
+    given: dict[Value, Any] = {}
+    args: list[Value] = []
+    tensors: list[Tensor] = []
+    packed = _packed(graph, group)
+    for k, v in enumerate(group.inputs):
+        number = _number(graph, v)
+        if number is not None:
+            given[v] = number
+            continue
+        t = placeholder(v.shape, v.dtype, f"p{k}")
+        given[v] = computed_ahead(t) if v in packed else t
+        args.append(v)
+        tensors.append(t)
+    made = tensors_of(group.nodes, given)
+    outputs = [made[v] for v in group.outputs]
+    task = create_task(None, [*tensors, *outputs], target, outputs=outputs)
+    return GroupTask(group, task, (*args, *group.outputs))
+
+
+def _number(graph: Graph, v: Value) -> float | int | None:
+    """A constant of one element that stands in the code; None: any other value."""
+    return None
+
+
+def _packed(graph: Graph, group: Fused) -> set[Value]:
+    """The constants that contractions read: their kernels take them in a layout of their own."""
+    found: set[Value] = set()
+    for node in group.nodes:
+        if kind_of(node) is Kind.CONTRACTION:
+            found |= {v for v in node.inputs[1:2] if v in graph.constants and len(v.shape) > 1}
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A built kernel.
+
+    Attributes:
+        symbol: its name.
+        module: its code.
+        tuned_by: where its config comes from; None: no log was asked.
+    """
+
+    symbol: str
+    module: Module
+    tuned_by: TunedBy | None
+
+    @cached_property
+    def signature(self) -> KernelSignature:
+        """Of the kernel, packed weights in their place."""
+        return self.module.artifact.signatures[0]
+
+    def arranged(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments as the raw kernel takes them; packed arrays for constant weights.
+
+        Args:
+            args: of the task, in order; weights as arrays.
+        """
+        ahead = self.signature.ahead
+        if ahead is None:
+            return list(args)
+        packed = self.module.pack_weights(*(args[k] for k in ahead.weights))
+        many = packed if isinstance(packed, tuple) else (packed,)
+        raw = [args[k] for k in ahead.places]
+        for k, array in zip(ahead.packed, many):
+            raw[k] = np.asarray(array)
+        return raw
+
+
+def built(task: Task) -> Kernel:
+    """The kernel of a task with the config in force, else the default one."""
+    with task.target:
+        resolved = resolved_in_force(task.workload)
+        config = resolved.config or task.config_space.default
+        symbol = _symbol(task, config)
+        schedule, args = task.instantiate(config)
+        module = driver.build(schedule, args, task.target, name=symbol)
+    return Kernel(symbol, module, resolved.tuned_by)
+
+
+def _symbol(task: Task, config: Config) -> str:
+    text = f"{task.key} {config.key}"
+    return f"whet_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def is_constant(graph: Graph, node: Node) -> bool:
+    """True where all that a node reads is known."""
+    return bool(node.reads) and all(v in graph.constants for v in node.reads)

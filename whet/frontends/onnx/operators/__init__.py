@@ -1,0 +1,14 @@
+"""ONNX's operators: what each becomes in a graph."""
+
+from __future__ import annotations
+
+from whet.frontends.onnx.node import Translate
+from whet.frontends.onnx.operators import elementwise, networks, reductions, shapes
+
+TABLE: dict[str, Translate] = {
+    **elementwise.TABLE,
+    **shapes.TABLE,
+    **reductions.TABLE,
+    **networks.TABLE,
+}
+"""Operator of the domain ``ai.onnx`` -> the function that translates a node."""
