@@ -84,7 +84,7 @@ class _Plan:
         key = digest(array)
         if key not in self.known:
             self.known[key] = Place(CONSTANTS, self.size)
-            self.constants.append(np.ascontiguousarray(array))
+            self.constants.append(array)
             self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         return self.known[key]
 
@@ -112,7 +112,7 @@ class _Plan:
             )  # fmt: skip
         memory = aligned_empty((max(self.size, 1),), np.dtype(np.uint8))
         for place, array in zip(self.known.values(), self.constants):
-            flat = array.reshape(-1).view(np.uint8)
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             memory[place.offset : place.offset + flat.size] = flat
         symbols = {
             name: k.module.address_of(name)
@@ -120,10 +120,10 @@ class _Plan:
             for name in [f"{k.symbol}__raw"]
         }
         steps = [Step(c.kernel, c.places) for c in calls]
-        g = self.graph
-        func = model_function(NAME, g.inputs, g.outputs, self.size, self.arena.size, steps)
+        inputs, outputs = self.graph.inputs, self.graph.outputs
+        func = model_function(NAME, inputs, outputs, self.size, self.arena.size, steps)
         with self.target:
             artifact = driver.compile_module(driver.lower(func, name=NAME), self.target)
         function = Module(artifact, LoadedCode(artifact.object, symbols=symbols))
         modules = {k.symbol: k.module for k in self.kernels.values()}
-        return Model(g.inputs, g.outputs, function, modules, memory, self.arena, calls)
+        return Model(inputs, outputs, function, modules, memory, self.arena, calls)

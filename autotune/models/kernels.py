@@ -13,7 +13,7 @@ import numpy as np
 from whet.autotune.tasks.task import Task, create_task
 from whet.compiler import driver
 from whet.compiler.graph.fusion import Fused
-from whet.compiler.graph.ir import Graph, Node, Value
+from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.kinds import Kind, kind_of, tensors_of
 from whet.compiler.runtime.module import Module
 from whet.compiler.te import Tensor, placeholder
@@ -44,15 +44,11 @@ class GroupTask:
 
 def group_task(graph: Graph, group: Fused, target: Target) -> GroupTask:
     """The task of a group."""
-    given: dict[Value, Any] = {}
+    given: dict[Value, Tensor] = {}
     args: list[Value] = []
     tensors: list[Tensor] = []
     packed = _packed(graph, group)
     for k, v in enumerate(group.inputs):
-        number = _number(graph, v)
-        if number is not None:
-            given[v] = number
-            continue
         t = placeholder(v.shape, v.dtype, f"p{k}")
         given[v] = computed_ahead(t) if v in packed else t
         args.append(v)
@@ -63,17 +59,14 @@ def group_task(graph: Graph, group: Fused, target: Target) -> GroupTask:
     return GroupTask(group, task, (*args, *group.outputs))
 
 
-def _number(graph: Graph, v: Value) -> float | int | None:
-    """A constant of one element that stands in the code; None: any other value."""
-    return None
-
-
 def _packed(graph: Graph, group: Fused) -> set[Value]:
     """The constants that contractions read: their kernels take them in a layout of their own."""
     found: set[Value] = set()
     for node in group.nodes:
         if kind_of(node) is Kind.CONTRACTION:
-            found |= {v for v in node.inputs[1:2] if v in graph.constants and len(v.shape) > 1}
+            weights = node.inputs[1]
+            if weights in graph.constants and len(weights.shape) > 1:
+                found.add(weights)
     return found
 
 
@@ -127,8 +120,3 @@ def built(task: Task) -> Kernel:
 def _symbol(task: Task, config: Config) -> str:
     text = f"{task.key} {config.key}"
     return f"whet_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-def is_constant(graph: Graph, node: Node) -> bool:
-    """True where all that a node reads is known."""
-    return bool(node.reads) and all(v in graph.constants for v in node.reads)

@@ -1,8 +1,8 @@
 """The executor: one function that calls a model's kernels, over an arena and constants.
 
-    model(inputs ..., outputs ..., constants, arena):
-        code = k0__raw(&inputs[0], &constants[64], &arena[0]);  if (code) return code
-        code = k1__raw(&arena[0], &outputs[0]);                 if (code) return code
+model(inputs ..., outputs ..., constants, arena):
+    code = k0__raw(&inputs[0], &constants[64], &arena[0]);  if (code) return code
+    code = k1__raw(&arena[0], &outputs[0]);                 if (code) return code
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fusion: the nodes of a graph in groups, each of which becomes one kernel.
 
-After Relay's (T. Chen et al., TVM: post-dominators and a union-find over the kinds of nodes): a node
-joins the one through which everything that it makes passes, where the kinds on all paths to there
-allow it. What a group makes and others read is its last node's output, nothing else.
+After Relay's (T. Chen et al., TVM): post-dominators, and a union-find over the kinds of nodes. A
+node joins the one through which everything that it makes passes, where the kinds on all paths to
+there allow it. What a group makes and others read is its last node's output, nothing else.
 
 Reshapes are no kernels where they are views of memory: :func:`views`.
 """

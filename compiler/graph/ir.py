@@ -183,7 +183,7 @@ def digest(array: np.ndarray) -> str:
     """The identity of an array: its bytes, shape and dtype."""
     import numpy as np
 
-    content = hashlib.sha256(np.ascontiguousarray(array).view(np.uint8).data)
+    content = hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     content.update(f"{array.dtype} {array.shape}".encode())
     return content.hexdigest()[:24]
 

@@ -66,16 +66,14 @@ def _sums_products(op: ComputeOp) -> bool:
     )
 
 
-def tensors_of(
-    group: Sequence[Node], given: Mapping[Value, Tensor | float | int]
-) -> dict[Value, Tensor]:
+def tensors_of(group: Sequence[Node], given: Mapping[Value, Tensor]) -> dict[Value, Tensor]:
     """The values that some nodes make, as tensors.
 
     Args:
         group: the nodes, producers first.
-        given: what they read of others: a tensor, or a number for a constant of one element.
+        given: what they read of others.
     """
-    known: dict[Value, Tensor | float | int] = dict(given)
+    known = dict(given)
     made: dict[Value, Tensor] = {}
     for node in group:
         operands = [None if v is None else known[v] for v in node.inputs]

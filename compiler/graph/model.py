@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whet.compiler.errors import ArgumentError, nearest
-from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
+from whet.compiler.graph.executor import Place
 from whet.compiler.graph.ir import Value
 from whet.compiler.runtime.arrays.aligned import aligned_empty
 from whet.compiler.tir import dtype as dt
@@ -130,4 +130,4 @@ def _fitting(v: Value, given: Any) -> np.ndarray:
         raise ArgumentError(
             f"model({v.name}=...)", f"the array is {array.dtype}{shape}, the input {v}"
         )
-    return np.ascontiguousarray(array)
+    return np.require(array, requirements="C")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from whet.compiler.errors import ArgumentError, nearest
-from whet.compiler.graph.operators import elementwise, neural, reductions, shapes
+from whet.compiler.graph.operators import elementwise, indexed, neural, reductions, shapes
 from whet.compiler.te import Tensor
 
 Compute = Callable[..., Tensor | list[Tensor]]
@@ -20,6 +20,7 @@ OPERATORS: Mapping[str, Compute] = {
     **shapes.OPERATORS,
     **reductions.OPERATORS,
     **neural.OPERATORS,
+    **indexed.OPERATORS,
 }
 """Name -> function."""
 

@@ -57,14 +57,10 @@ def _name(x: Tensor, names: dict[int, str]) -> str:
 
 
 def _with_bias(x: Tensor, bias: Tensor) -> Tensor:
-    return te.compute(
-        x.shape, lambda *i: x(*i) + bias(i[1]), "T_bias", topi.tag.BROADCAST
-    )
+    return te.compute(x.shape, lambda *i: x(*i) + bias(i[1]), "T_bias", topi.tag.BROADCAST)
 
 
-def _matmul(
-    a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False
-) -> Tensor:
+def _matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """The product of matrices, by numpy's rules; either may be transposed."""
     vector_a, vector_b = len(a.shape) == 1, len(b.shape) == 1
     outer_a, outer_b = a.shape[:-2], b.shape[:-2]
@@ -136,11 +132,58 @@ def _pool(
             count_include_pad=count_include_pad, **more,
         )  # fmt: skip
         return topi.squeeze(made, 2)
-    if rank != 2:
-        raise ArgumentError(f"a pool of {x}", f"its windows have {rank} dimensions", "1 or 2")
+    if rank != 2 or ceil_mode:
+        return _pool_of_rank(
+            x, kind, window, strides, padding, dilation, ceil_mode, count_include_pad
+        )
     return topi.nn.pool2d(
         x, window, strides, dilation, list(padding), kind, ceil_mode, "NCHW", count_include_pad
     )
+
+
+def _pool_of_rank(
+    x: Tensor,
+    kind: str,
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Tensor:
+    """The pool of any rank, as sums or maxima over the windows' elements that are inside."""
+    rank = len(window)
+    image = [int(d) for d in x.shape[2:]]
+    before, after = padding[:rank], padding[rank:]
+    counts, reach = [], []
+    for n, w, s, d, b, a in zip(image, window, strides, dilation, before, after):
+        room = n + b + a - d * (w - 1) - 1
+        count = (-(-room // s) if ceil_mode else room // s) + 1
+        if ceil_mode and (count - 1) * s >= n + b:
+            count -= 1
+        counts.append(count)
+        reach.append(n + b + a)
+    axes = [te.reduce_axis((0, w), name="rv") for w in window]
+    low = te.min_value(x.dtype) if kind == "max" else const(0, x.dtype)
+
+    def read(i: Sequence[Any], what: str) -> Any:
+        at = [y * s + r * d - b for y, s, r, d, b in zip(i[2:], strides, axes, dilation, before)]
+        inside = te.all(*[y >= 0 for y in at], *[y < n for y, n in zip(at, image)])
+        if what == "value":
+            return te.if_then_else(inside, x(i[0], i[1], *at), low)
+        if count_include_pad:
+            inside = te.all(*[y + b < r for y, b, r in zip(at, before, reach)])
+        return te.select(inside, const(1, x.dtype), const(0, x.dtype))
+
+    shape = (*x.shape[:2], *counts)
+    combine = te.max if kind == "max" else te.sum
+    total = te.compute(shape, lambda *i: combine(read(i, "value"), axis=axes), "T_pool")
+    if kind == "max":
+        return total
+    axes = [te.reduce_axis((0, w), name="rv") for w in window]
+    one = (1, 1, *counts)
+    many = te.compute(one, lambda *i: te.sum(read(i, "count"), axis=axes), "T_count")
+    return te.compute(shape, lambda *i: total(*i) / many(0, 0, *i[2:]), "T_pool_avg")
 
 
 def _global_pool(x: Tensor, kind: str) -> Tensor:

@@ -82,7 +82,9 @@ def _take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Parts along an axis; a negative index counts from the end."""
     n = int(x.shape[axis])
     zero = const(0, indices.dtype)
-    counted = topi.where(topi.less(indices, zero), topi.add(indices, const(n, indices.dtype)), indices)
+    counted = topi.where(
+        topi.less(indices, zero), topi.add(indices, const(n, indices.dtype)), indices
+    )
     return topi.take(x, counted, axis)
 
 

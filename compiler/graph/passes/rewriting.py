@@ -53,9 +53,7 @@ class Rewriting:
         self._made.update(dict.fromkeys(new.outputs, new))
         return new
 
-    def add(
-        self, operator: str, inputs: Sequence[Value | None], like: Node, **attrs: Any
-    ) -> Value:
+    def add(self, operator: str, inputs: Sequence[Value | None], like: Node, **attrs: Any) -> Value:
         """Add a new node; its output.
 
         Args:

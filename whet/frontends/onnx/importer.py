@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.compiler.errors import ArgumentError, nearest
+from whet.compiler.errors import ArgumentError, WhetError, nearest
 from whet.compiler.graph import Graph, GraphBuilder, Value
 from whet.frontends.onnx.node import OnnxNode
 from whet.frontends.onnx.operators import TABLE
@@ -93,6 +93,8 @@ class _Importer:
     def graph(self) -> Graph:
         """The graph."""
         proto = self.model.graph
+        if not proto.output or not self.model.opset_import:
+            raise ArgumentError("from_onnx(...)", "it is no ONNX model: it names no outputs")
         scope: dict[str, Value | None] = {"": None}
         self._initializers(proto, scope)
         for given in proto.input:
@@ -185,19 +187,23 @@ class _Importer:
     def _nodes(self, protos: Iterable[NodeProto], scope: dict[str, Value | None]) -> None:
         for proto in protos:
             whose = f"ONNX node {proto.op_type} ({', '.join(proto.output)}): input"
-            inputs = [self._found(x, scope, whose) if x else None for x in proto.input]
+            inputs = [
+                None if scope.get(x, x) is None else self._found(x, scope, whose)
+                for x in proto.input
+            ]
             made = self._node(proto, inputs, scope)
             for name, v in zip(proto.output, made):
-                if name:
+                if name and v is not None:
                     scope[name] = v
 
     def _node(
         self, proto: NodeProto, inputs: Sequence[Value | None], scope: dict[str, Value | None]
-    ) -> Sequence[Value]:
+    ) -> Sequence[Value | None]:
         node = OnnxNode(proto, inputs, self.versions.get(proto.domain, self.version), self.builder)
         if proto.domain not in _DOMAINS:
             return self._body(node)
         node.version = self.version
+        node.check_count()
         if proto.op_type in ("Shape", "Size"):
             return [self._of_shape(node)]
         known = [self.builder.known(v) for v in inputs]
@@ -208,7 +214,12 @@ class _Importer:
         translate = TABLE.get(proto.op_type)
         if translate is None:
             return self._body(node)
-        made = translate(node)
+        try:
+            made = translate(node)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if isinstance(error, WhetError):
+                raise
+            raise node.refused(f"it says what cannot be: {error}") from error
         return [made] if isinstance(made, Value) else list(made)
 
     def _of_shape(self, node: OnnxNode) -> Value:
@@ -221,7 +232,7 @@ class _Importer:
 
     def _folded(
         self, node: OnnxNode, known: Sequence[np.ndarray | None]
-    ) -> list[Value] | None:
+    ) -> list[Value | None] | None:
         """What a node makes of known values; None where it is left to the model."""
         from onnx import helper
         from onnx.reference import ReferenceEvaluator
@@ -251,9 +262,9 @@ class _Importer:
         if any(str(np.asarray(a).dtype) not in TYPES for a in made):
             return None
         values = {x: self._constant(np.asarray(a), x) for x, a in zip(wanted, made)}
-        return [values.get(x) for x in proto.output]  # type: ignore[misc]
+        return [values.get(x) for x in proto.output]
 
-    def _body(self, node: OnnxNode) -> Sequence[Value]:
+    def _body(self, node: OnnxNode) -> Sequence[Value | None]:
         """What the nodes make by which ONNX, or the file, defines an operator."""
         from onnx import defs
 
@@ -269,8 +280,14 @@ class _Importer:
         scope: dict[str, Value | None] = {"": None}
         for k, name in enumerate(own.input):
             scope[name] = node.inputs[k] if k < len(node.inputs) else None
-        self._nodes([_with_attributes(x, proto, own) for x in own.node], scope)
-        return [self._found(name, scope, f"{node.origin}:") for name in own.output]
+        wanted = _needed(own, proto)
+        given = {**_defaults(proto, node.version), **{a.name: a for a in proto.attribute}}
+        self._nodes([_with_attributes(own.node[k], given, own) for k in wanted], scope)
+        asked = [*proto.output, *[""] * len(own.output)]
+        return [
+            self._found(name, scope, f"{node.origin}:") if called else None
+            for name, called in zip(own.output, asked)
+        ]
 
 
 def _defined_by(defs: Any, proto: NodeProto, node: OnnxNode, version: int) -> Any:
@@ -298,13 +315,35 @@ def _defined_by(defs: Any, proto: NodeProto, node: OnnxNode, version: int) -> An
     return made
 
 
-def _with_attributes(x: NodeProto, caller: NodeProto, own: Any) -> NodeProto:
+def _needed(own: Any, caller: NodeProto) -> list[int]:
+    """The places of the nodes of a function's body behind the outputs that its caller asks for."""
+    names = {name for name, asked in zip(own.output, caller.output) if asked}
+    found: list[int] = []
+    for k in reversed(range(len(own.node))):
+        if not names.isdisjoint(own.node[k].output):
+            found.append(k)
+            names.update(own.node[k].input)
+    return found[::-1]
+
+
+def _defaults(proto: NodeProto, version: int) -> dict[str, Any]:
+    """The attributes that an operator has where its node names none."""
+    from onnx import defs
+
+    try:
+        schema = defs.get_schema(proto.op_type, version, proto.domain)
+    except defs.SchemaError:
+        return {}
+    given = {name: a.default_value for name, a in schema.attributes.items()}
+    return {name: value for name, value in given.items() if value.name}
+
+
+def _with_attributes(x: NodeProto, given: Mapping[str, Any], own: Any) -> NodeProto:
     """A node of a function's body with the attributes that the function was called with."""
     from onnx import NodeProto as Proto
 
     made = Proto()
     made.CopyFrom(x)
-    given = {a.name: a for a in caller.attribute}
     defaults = {a.name: a for a in own.attribute_proto}
     kept = []
     for a in made.attribute:
@@ -316,6 +355,6 @@ def _with_attributes(x: NodeProto, caller: NodeProto, own: Any) -> NodeProto:
             a.CopyFrom(source)
             a.name = name
         kept.append(a)
-    del made.attribute[:]
+    made.ClearField("attribute")
     made.attribute.extend(kept)
     return made

@@ -51,6 +51,19 @@ class OnnxNode:
         """The error that it cannot be translated."""
         return ArgumentError(f"ONNX node {self.origin}", why, way_out)
 
+    def check_count(self) -> None:
+        """Refuse a node with fewer operands than its operator needs."""
+        from onnx import defs
+
+        try:
+            schema = defs.get_schema(self.proto.op_type, self.version, "")
+        except defs.SchemaError:
+            return
+        for k in range(schema.min_input):
+            if k < len(schema.inputs) and schema.inputs[k].option.name == "Optional":
+                continue
+            self.input(k)
+
     def attr(self, name: str, default: Any = REQUIRED) -> Any:
         """An attribute's value.
 
@@ -104,7 +117,7 @@ class OnnxNode:
             )
         return array
 
-    def ints(self, k: int, name: str, default: Any = REQUIRED) -> list[int]:
+    def ints(self, k: int, name: str, default: Any = REQUIRED) -> Any:
         """Integers from an attribute (older versions) or from operand k."""
         if name in self.attrs:
             value = self.attr(name)
@@ -112,13 +125,19 @@ class OnnxNode:
         if not self.has(k):
             if default is REQUIRED:
                 raise self.refused(f"it has no {name}")
-            return default  # type: ignore[no-any-return]
+            return default
         return [int(v) for v in np.asarray(self.known(k)).reshape(-1)]
 
     def add(self, operator: str, inputs: Sequence[Value | None], **attrs: Any) -> Value:
         """A node of the graph; its output."""
+        return self.add_all(operator, inputs, **attrs)[0]
+
+    def add_all(
+        self, operator: str, inputs: Sequence[Value | None], **attrs: Any
+    ) -> tuple[Value, ...]:
+        """A node of the graph; all its outputs."""
         name = self.proto.output[0] or operator
-        return self.builder.add_all(operator, inputs, name, self.origin, **attrs)[0]
+        return self.builder.add_all(operator, inputs, name, self.origin, **attrs)
 
     def constant(self, array: Any, dtype: str | None = None) -> Value:
         """A constant of the graph."""

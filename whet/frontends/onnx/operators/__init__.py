@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from whet.frontends.onnx.node import Translate
-from whet.frontends.onnx.operators import elementwise, networks, reductions, shapes
+from whet.frontends.onnx.operators import (
+    elementwise,
+    networks,
+    quantized,
+    recurrent,
+    reductions,
+    resampling,
+    shapes,
+)
 
 TABLE: dict[str, Translate] = {
     **elementwise.TABLE,
     **shapes.TABLE,
     **reductions.TABLE,
     **networks.TABLE,
+    **quantized.TABLE,
+    **recurrent.TABLE,
+    **resampling.TABLE,
 }
 """Operator of the domain ``ai.onnx`` -> the function that translates a node."""

@@ -70,6 +70,9 @@ TYPES = {
 
 
 def _cast_like(n: OnnxNode) -> Value:
+    known = n.builder.known(n.input(0))
+    if known is not None:
+        return n.constant(known.astype(n.input(1).dtype))
     return n.add("cast", [n.input(0)], dtype=n.input(1).dtype)
 
 
@@ -82,9 +85,12 @@ def _power(n: OnnxNode) -> Value:
     array = n.builder.known(exponent)
     if array is not None and array.size == 1 and float(array.reshape(())) == 2.0:
         return n.add("multiply", [base, base])
-    if exponent.dtype != base.dtype:
-        exponent = n.add("cast", [exponent], dtype=base.dtype)
-    return n.add("power", [base, exponent])
+    wide = "float32" if base.dtype.startswith("float16") else base.dtype
+    if not base.dtype.startswith(("float", "bfloat")):
+        wide = "float64"
+    given = [v if v.dtype == wide else n.add("cast", [v], dtype=wide) for v in (base, exponent)]
+    made = n.add("power", given)
+    return made if wide == base.dtype else n.add("cast", [made], dtype=base.dtype)
 
 
 def _mean(n: OnnxNode) -> Value:

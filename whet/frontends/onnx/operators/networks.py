@@ -31,13 +31,19 @@ def _sides(
 
 
 def _conv(n: OnnxNode) -> Value:
-    x, w = n.input(0), n.input(1)
+    return convolution(n, n.inputs[:3])
+
+
+def convolution(n: OnnxNode, operands: Sequence[Value | None]) -> Value:
+    """A convolution of data, weights and perhaps a bias, with the node's attributes."""
+    x, w = operands[:2]
+    assert x is not None and w is not None
     rank = len(w.shape) - 2
     window = w.shape[2:]
     strides, dilation = (n.attr(name, [1] * rank) for name in ("strides", "dilations"))
     padding = _sides(n, x.shape[2:], window, strides, dilation)
     return n.add(
-        "conv", n.inputs[:3], strides=list(strides), padding=padding, dilation=list(dilation),
+        "conv", operands, strides=list(strides), padding=padding, dilation=list(dilation),
         groups=n.attr("group", 1),
     )  # fmt: skip
 
@@ -75,7 +81,7 @@ def _conv_transpose(n: OnnxNode) -> Value:
     if any(low) or any(high):
         made = n.add("pad", [made], before=low, after=high)
     if n.has(2):
-        bias = reshaped(n, n.input(2), (1, -1 if False else made.shape[1], *[1] * rank))
+        bias = reshaped(n, n.input(2), (1, made.shape[1], *[1] * rank))
         made = n.add("add", [made, bias])
     return made
 
@@ -128,16 +134,33 @@ def _batch_norm(n: OnnxNode) -> Value:
     return n.add("batch_norm", n.inputs[:5], epsilon=n.attr("epsilon", 1e-5))
 
 
-def _layer_norm(n: OnnxNode) -> Value:
-    if n.count > 1 and any(n.proto.output[1:]):
-        raise n.refused("its second and third outputs are not supported")
+def _layer_norm(n: OnnxNode) -> list[Value]:
     x = n.input(0)
     first = n.axis(n.attr("axis", -1), len(x.shape))
     axes = tuple(range(first, len(x.shape)))
     scale, bias = (n.input(k) if n.has(k) else None for k in (1, 2))
-    return n.add(
-        "layer_norm", [x, scale, bias], axes=axes, epsilon=n.attr("epsilon", 1e-5)
-    )
+    epsilon = n.attr("epsilon", 1e-5)
+    made = [_scaled_norm(n, x, scale, bias, axes, epsilon)]
+    if n.count > 1:  # the statistics
+        mean = n.add("mean", [x], axes=axes, keepdims=True)
+        off = n.add("subtract", [x, mean])
+        variance = n.add("mean", [n.add("multiply", [off, off])], axes=axes, keepdims=True)
+        inside = n.add("add", [variance, n.constant(epsilon, x.dtype)])
+        made += [mean, n.add("rsqrt", [inside])]
+    return made
+
+
+def _scaled_norm(
+    n: OnnxNode, x: Value, scale: Value | None, bias: Value | None, axes: tuple[int, ...],
+    epsilon: float,
+) -> Value:  # fmt: skip
+    """A layer norm; what scales and shifts may be of fewer dimensions than the rows."""
+    rows = tuple(x.shape[a] for a in axes)
+    if all(v is None or v.shape == rows for v in (scale, bias)):
+        return n.add("layer_norm", [x, scale, bias], axes=axes, epsilon=epsilon)
+    made = n.add("layer_norm", [x, None, None], axes=axes, epsilon=epsilon)
+    made = made if scale is None else n.add("multiply", [made, scale])
+    return made if bias is None else n.add("add", [made, bias])
 
 
 def _norm(operator: str, **attrs: str) -> Translate:
@@ -146,6 +169,58 @@ def _norm(operator: str, **attrs: str) -> Translate:
         return n.add(operator, n.inputs[:3], epsilon=n.attr("epsilon", 1e-5), **more)
 
     return translate
+
+
+def _lp_pool(n: OnnxNode) -> Value:
+    """The p-norm of each window: averages of powers, padding counted, times the window's size."""
+    p, window = n.attr("p", 2), n.attr("kernel_shape")
+    x = n.add("abs", [n.input(0)])
+    x = n.add("multiply", [x, x]) if p == 2 else _power(n, x, p)
+    strides, dilation = (n.attr(name, [1] * len(window)) for name in ("strides", "dilations"))
+    padding = _sides(n, x.shape[2:], window, strides, dilation)
+    mean = n.add(
+        "pool", [x], kind="avg", window=list(window), strides=list(strides), padding=padding,
+        dilation=list(dilation), ceil_mode=bool(n.attr("ceil_mode", 0)), count_include_pad=True,
+    )  # fmt: skip
+    return _root(n, n.add("multiply", [mean, n.constant(prod(window), x.dtype)]), p)
+
+
+def _power(n: OnnxNode, x: Value, p: float) -> Value:
+    return x if p == 1 else n.add("power", [x, n.constant(p, x.dtype)])
+
+
+def _root(n: OnnxNode, x: Value, p: float) -> Value:
+    return n.add("sqrt", [x]) if p == 2 else _power(n, x, 1 / p)
+
+
+def _lp_normalization(n: OnnxNode) -> Value:
+    x, p = n.input(0), n.attr("p", 2)
+    axis = n.axis(n.attr("axis", -1), len(x.shape))
+    powers = _power(n, n.add("abs", [x]), p)
+    norm = _root(n, n.add("sum", [powers], axes=[axis], keepdims=True), p)
+    zero = n.constant(0, x.dtype)
+    made = n.add("divide", [x, norm])
+    return n.add("where", [n.add("equal", [norm, zero]), zero, made])
+
+
+def _hardmax(n: OnnxNode) -> Value:
+    x = n.input(0)
+    axis = n.axis(n.attr("axis", -1 if n.version >= 13 else 1), len(x.shape))
+    flat, at = x, axis
+    if n.version < 13:
+        flat, at = reshaped(n, x, (prod(x.shape[:axis]), prod(x.shape[axis:]))), 1
+    places = n.add("argmax", [flat], axis=at, keepdims=False)
+    made = n.add(
+        "one_hot", [places], depth=flat.shape[at], values=(0.0, 1.0), axis=at, dtype=x.dtype
+    )
+    return reshaped(n, made, x.shape)
+
+
+def _top_k(n: OnnxNode) -> Sequence[Value]:
+    x = n.input(0)
+    axis = n.axis(n.attr("axis", -1), len(x.shape))
+    k = n.ints(1, "k")[0]
+    return n.add_all("top_k", [x], k=k, axis=axis, largest=bool(n.attr("largest", 1)))
 
 
 def _lrn(n: OnnxNode) -> Value:
@@ -164,11 +239,15 @@ TABLE: dict[str, Translate] = {
     "GlobalAveragePool": lambda n: n.add("global_pool", [n.input(0)], kind="avg"),
     "GlobalMaxPool": lambda n: n.add("global_pool", [n.input(0)], kind="max"),
     "GroupNormalization": _norm("group_norm", groups="num_groups"),
+    "Hardmax": _hardmax,
     "InstanceNormalization": _norm("instance_norm"),
     "LRN": _lrn,
     "LayerNormalization": _layer_norm,
+    "LpNormalization": _lp_normalization,
+    "LpPool": _lp_pool,
     "LogSoftmax": _softmax("log_softmax"),
     "MatMul": lambda n: n.add("matmul", n.inputs),
     "MaxPool": _pool("max"),
     "Softmax": _softmax("softmax"),
+    "TopK": _top_k,
 }

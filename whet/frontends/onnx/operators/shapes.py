@@ -9,6 +9,7 @@ import numpy as np
 
 from whet.compiler.graph import Value
 from whet.frontends.onnx.node import OnnxNode, Translate
+from whet.frontends.onnx.operators.elementwise import dtype_of
 
 
 def _reshape(n: OnnxNode) -> Value:
@@ -75,8 +76,7 @@ def _slice(n: OnnxNode) -> Value:
     ends = [_end(e, s, x.shape[a]) for e, s, a in zip(end, step, axes)]
     begins = [max(min(b, x.shape[a]), -x.shape[a]) for b, a in zip(begin, axes)]
     begins = [
-        x.shape[a] - 1 if s < 0 and b >= x.shape[a] else b
-        for b, s, a in zip(begins, step, axes)
+        x.shape[a] - 1 if s < 0 and b >= x.shape[a] else b for b, s, a in zip(begins, step, axes)
     ]
     if all(
         range(x.shape[a])[slice(b, e, s)] == range(x.shape[a])
@@ -102,9 +102,7 @@ def _split(n: OnnxNode) -> list[Value]:
     sizes = n.ints(1, "split", even)
     made, at = [], 0
     for size in sizes:
-        made.append(
-            n.add("slice", [x], begin=[at], end=[at + size], step=[1], axes=[axis])
-        )
+        made.append(n.add("slice", [x], begin=[at], end=[at + size], step=[1], axes=[axis]))
         at += size
     return made
 
@@ -191,11 +189,25 @@ def _dropout(n: OnnxNode) -> list[Value]:
     return [x, *mask]
 
 
+def _scatter(n: OnnxNode) -> Value:
+    axis = n.axis(n.attr("axis", 0), len(n.input(0).shape))
+    how = n.attr("reduction", "none")
+    return n.add("scatter", n.inputs[:3], axis=axis, reduction=how)
+
+
+def _eye_like(n: OnnxNode) -> Value:
+    x = n.input(0)
+    dtype = dtype_of(n, n.attr("dtype")) if "dtype" in n.attrs else x.dtype
+    rows, columns = x.shape
+    return n.constant(np.eye(rows, columns, k=int(n.attr("k", 0))), dtype)
+
+
 TABLE: dict[str, Translate] = {
     "Concat": _concat,
     "DepthToSpace": _depth_to_space,
     "Dropout": _dropout,
     "Expand": _expand,
+    "EyeLike": _eye_like,
     "Flatten": _flatten,
     "Gather": _gather,
     "GatherElements": _gather_elements,
@@ -204,6 +216,9 @@ TABLE: dict[str, Translate] = {
     "OneHot": _one_hot,
     "Pad": _pad,
     "Reshape": _reshape,
+    "Scatter": _scatter,
+    "ScatterElements": _scatter,
+    "ScatterND": lambda n: n.add("scatter_nd", n.inputs[:3], reduction=n.attr("reduction", "none")),
     "Slice": _slice,
     "SpaceToDepth": lambda n: n.add("space_to_depth", [n.input(0)], block=n.attr("blocksize")),
     "Split": _split,
