@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from whet.compiler.tir import IRModule
     from whet.db import TuningLog
     from whet.front import build
-    from whet.frontends.compile import compile
+    from whet.frontends.compile import compile, model_tasks
     from whet.frontends.onnx import from_onnx
     from whet.measure import MeasureOptions
     from whet.search_spaces import Config, ConfigSpace, get_config, list_templates, template
@@ -121,6 +121,7 @@ _HOMES = {
     "list_templates": "whet.search_spaces",
     "load": "whet.compiler.runtime.package.load",
     "lower": "whet.compiler.driver",
+    "model_tasks": "whet.frontends.compile",
     "metal": "whet.compiler.runtime.arrays.device",
     "opencl": "whet.compiler.runtime.arrays.device",
     "package": "whet.autotune.packaging",
@@ -213,6 +214,7 @@ __all__ = [
     "lower",
     "measure",
     "metal",
+    "model_tasks",
     "nd",
     "opencl",
     "package",

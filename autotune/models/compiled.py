@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from whet.autotune.models.kernels import GroupTask, Kernel, built, group_task
+from whet.autotune.tasks.task import Task
 from whet.compiler import driver
 from whet.compiler.graph.executor import CONSTANTS, Place, Step, model_function
 from whet.compiler.graph.fusion import fused, views
@@ -31,6 +32,25 @@ def compiled(graph: Graph, target: Target) -> Model:
     seen = views(graph)
     groups = [g for g in fused(graph) if g.nodes[0].output not in seen]
     return _Plan(graph, [group_task(graph, g, target) for g in groups], seen, target).model()
+
+
+def model_tasks(graph: Graph, target: Target) -> list[tuple[Task, int]]:
+    """The tasks of a model, and how often a call of it runs each; the most arithmetic first.
+
+    Args:
+        graph: after its passes.
+        target: canonical.
+    """
+    seen = views(graph)
+    groups = [g for g in fused(graph) if g.nodes[0].output not in seen]
+    counts: dict[str, int] = {}
+    tasks: dict[str, Task] = {}
+    for g in groups:
+        task = group_task(graph, g, target).task
+        tasks.setdefault(task.key, task)
+        counts[task.key] = counts.get(task.key, 0) + 1
+    found = [(task, counts[key]) for key, task in tasks.items()]
+    return sorted(found, key=lambda one: -one[0].flop * one[1])
 
 
 class _Plan:

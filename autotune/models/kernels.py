@@ -65,7 +65,7 @@ def _packed(graph: Graph, group: Fused) -> set[Value]:
     for node in group.nodes:
         if kind_of(node) is Kind.CONTRACTION:
             weights = node.inputs[1]
-            if weights in graph.constants and len(weights.shape) > 1:
+            if weights is not None and weights in graph.constants and len(weights.shape) > 1:
                 found.add(weights)
     return found
 

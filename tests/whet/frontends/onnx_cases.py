@@ -1,4 +1,4 @@
-"""The node tests that the ``onnx`` package brings, and which of them a compiled model can be for."""
+"""The node tests that the ``onnx`` package brings, and which of them compiled models are for."""
 
 import functools
 import warnings

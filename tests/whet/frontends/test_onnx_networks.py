@@ -28,7 +28,7 @@ def randomised(name, seed=0):
         if n.output[0] in variances:
             w = np.abs(w) + np.float32(0.5)
         elif w.ndim > 1:
-            w *= np.float32(np.sqrt(2 / np.prod(w.shape[1:])) * (0.01 if w.ndim == 2 else 1))
+            w *= np.float32(np.sqrt(2 / np.prod(w.shape[1:])) * (1e-4 if w.ndim == 2 else 1))
         made.graph.initializer.append(numpy_helper.from_array(w, n.output[0]))
     del made.graph.node[:]
     made.graph.node.extend(kept)

@@ -16,9 +16,9 @@ import numpy as np
 
 from whet.compiler.errors import ArgumentError, WhetError, nearest
 from whet.compiler.graph import Graph, GraphBuilder, Value
-from whet.frontends.onnx.node import OnnxNode
 from whet.frontends.onnx.operators import TABLE
 from whet.frontends.onnx.operators.elementwise import TYPES
+from whet.frontends.onnx.operators.node import OnnxNode
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto

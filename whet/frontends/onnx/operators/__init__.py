@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from whet.frontends.onnx.node import Translate
 from whet.frontends.onnx.operators import (
     elementwise,
     networks,
@@ -12,6 +11,7 @@ from whet.frontends.onnx.operators import (
     resampling,
     shapes,
 )
+from whet.frontends.onnx.operators.node import Translate
 
 TABLE: dict[str, Translate] = {
     **elementwise.TABLE,

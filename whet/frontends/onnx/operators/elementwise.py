@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.graph import Value
-from whet.frontends.onnx.node import OnnxNode, Translate
+from whet.frontends.onnx.operators.node import OnnxNode, Translate
 
 
 def _plain(operator: str, **attrs: tuple[str, Any]) -> Translate:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from whet.compiler.graph import Value
-from whet.frontends.onnx.node import OnnxNode, Translate
+from whet.frontends.onnx.operators.node import OnnxNode, Translate
 from whet.frontends.onnx.operators.shapes import reshaped
 
 

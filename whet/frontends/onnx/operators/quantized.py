@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from whet.compiler.graph import Value
-from whet.frontends.onnx.node import OnnxNode, Translate
 from whet.frontends.onnx.operators.networks import convolution
+from whet.frontends.onnx.operators.node import OnnxNode, Translate
 from whet.frontends.onnx.operators.shapes import reshaped
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from whet.compiler.graph import Value
-from whet.frontends.onnx.node import OnnxNode, Translate
+from whet.frontends.onnx.operators.node import OnnxNode, Translate
 from whet.frontends.onnx.operators.shapes import reshaped
 
 _ACTIVATIONS = {

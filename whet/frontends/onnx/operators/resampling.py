@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from whet.compiler.graph import Value
-from whet.frontends.onnx.node import OnnxNode, Translate
+from whet.frontends.onnx.operators.node import OnnxNode, Translate
 
 _NEAREST: dict[str, Callable[[float], int]] = {
     "round_prefer_floor": lambda x: math.ceil(x - 0.5),

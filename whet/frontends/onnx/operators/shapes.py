@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from whet.compiler.graph import Value
-from whet.frontends.onnx.node import OnnxNode, Translate
 from whet.frontends.onnx.operators.elementwise import dtype_of
+from whet.frontends.onnx.operators.node import OnnxNode, Translate
 
 
 def _reshape(n: OnnxNode) -> Value:

@@ -60,9 +60,9 @@ class OnnxNode:
         except defs.SchemaError:
             return
         for k in range(schema.min_input):
-            if k < len(schema.inputs) and schema.inputs[k].option.name == "Optional":
-                continue
-            self.input(k)
+            option = schema.inputs[min(k, len(schema.inputs) - 1)].option
+            if option != defs.OpSchema.FormalParameterOption.Optional:
+                self.input(k)
 
     def attr(self, name: str, default: Any = REQUIRED) -> Any:
         """An attribute's value.
