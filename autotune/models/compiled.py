@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from whet.autotune.models.kernels import GroupTask, Kernel, built, group_task
+from whet.autotune.models.kernels import GroupTask, Kernel, built, group_tasks
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
 from whet.compiler.graph.executor import CONSTANTS, Place, Step, model_function
-from whet.compiler.graph.fusion import fused, views
+from whet.compiler.graph.fusion import views
 from whet.compiler.graph.ir import Graph, Value, digest
 from whet.compiler.graph.memory import ALIGNMENT, Arena, planned
 from whet.compiler.graph.model import Call, Model
@@ -29,9 +29,7 @@ def compiled(graph: Graph, target: Target) -> Model:
         graph: after its passes.
         target: canonical.
     """
-    seen = views(graph)
-    groups = [g for g in fused(graph) if g.nodes[0].output not in seen]
-    return _Plan(graph, [group_task(graph, g, target) for g in groups], seen, target).model()
+    return _Plan(graph, group_tasks(graph, target), views(graph), target).model()
 
 
 def model_tasks(graph: Graph, target: Target) -> list[tuple[Task, int]]:
@@ -41,14 +39,11 @@ def model_tasks(graph: Graph, target: Target) -> list[tuple[Task, int]]:
         graph: after its passes.
         target: canonical.
     """
-    seen = views(graph)
-    groups = [g for g in fused(graph) if g.nodes[0].output not in seen]
     counts: dict[str, int] = {}
     tasks: dict[str, Task] = {}
-    for g in groups:
-        task = group_task(graph, g, target).task
-        tasks.setdefault(task.key, task)
-        counts[task.key] = counts.get(task.key, 0) + 1
+    for g in group_tasks(graph, target):
+        tasks.setdefault(g.task.key, g.task)
+        counts[g.task.key] = counts.get(g.task.key, 0) + 1
     found = [(task, counts[key]) for key, task in tasks.items()]
     return sorted(found, key=lambda one: -one[0].flop * one[1])
 

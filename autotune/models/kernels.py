@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,11 @@ import numpy as np
 
 from whet.autotune.tasks.task import Task, create_task
 from whet.compiler import driver
-from whet.compiler.graph.fusion import Fused
+from whet.compiler.graph.fusion import Fused, fused, views
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.kinds import Kind, kind_of, tensors_of
 from whet.compiler.runtime.module import Module
-from whet.compiler.te import Tensor, placeholder
+from whet.compiler.te import placeholder
 from whet.search_spaces.graph.stages import computed_ahead
 from whet.search_spaces.template.config_scope import resolved_in_force
 
@@ -42,21 +42,42 @@ class GroupTask:
     args: tuple[Value, ...]
 
 
-def group_task(graph: Graph, group: Fused, target: Target) -> GroupTask:
-    """The task of a group."""
-    given: dict[Value, Tensor] = {}
-    args: list[Value] = []
-    tensors: list[Tensor] = []
-    packed = _packed(graph, group)
-    for k, v in enumerate(group.inputs):
-        t = placeholder(v.shape, v.dtype, f"p{k}")
-        given[v] = computed_ahead(t) if v in packed else t
-        args.append(v)
-        tensors.append(t)
+def group_tasks(graph: Graph, target: Target) -> list[GroupTask]:
+    """The tasks of a graph's groups, in the order in which they run; views have none."""
+    seen = views(graph)
+    known: dict[Hashable, Task] = {}
+    found: list[GroupTask] = []
+    for group in fused(graph):
+        if group.nodes[0].output in seen:
+            continue
+        packed = _packed(graph, group)
+        key = _structure(group, packed)
+        if key not in known:
+            known[key] = _task(group, packed, target)
+        found.append(GroupTask(group, known[key], (*group.inputs, *group.outputs)))
+    return found
+
+
+def _task(group: Fused, packed: Collection[Value], target: Target) -> Task:
+    """The task of a group; the weights among ``packed`` are computed ahead."""
+    tensors = [placeholder(v.shape, v.dtype, f"p{k}") for k, v in enumerate(group.inputs)]
+    given = {v: computed_ahead(t) if v in packed else t for v, t in zip(group.inputs, tensors)}
     made = tensors_of(group.nodes, given)
     outputs = [made[v] for v in group.outputs]
-    task = create_task(None, [*tensors, *outputs], target, outputs=outputs)
-    return GroupTask(group, task, (*args, *group.outputs))
+    return create_task(None, [*tensors, *outputs], target, outputs=outputs)
+
+
+def _structure(group: Fused, packed: Collection[Value]) -> Hashable:
+    """What a group computes, whatever its values are called: equal ones have one task."""
+    place = {v: k for k, v in enumerate(group.inputs)}
+    for node in group.nodes:
+        place.update((v, len(place)) for v in node.outputs)
+    inputs = tuple((v.shape, v.dtype, v in packed) for v in group.inputs)
+    nodes = tuple(
+        (n.operator, tuple(None if v is None else place[v] for v in n.inputs), repr(n.attrs))
+        for n in group.nodes
+    )
+    return inputs, nodes, tuple(place[v] for v in group.outputs)
 
 
 def _packed(graph: Graph, group: Fused) -> set[Value]:

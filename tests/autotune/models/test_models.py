@@ -193,12 +193,11 @@ def test_empty_and_single_elements():
 
 def test_a_log_gives_the_configs(tmp_path):
     """Kernels of a model take what a search has found for their groups."""
-    from whet.autotune.models.kernels import group_task
-    from whet.compiler.graph.fusion import fused
+    from whet.autotune.models.kernels import group_tasks
 
     graph = optimized(network(drawn(0))[0])
     target = whet.Target(TARGET).canonical()
-    tasks = [group_task(graph, g, target).task for g in fused(graph) if g.name == "conv_relu"]
+    tasks = [g.task for g in group_tasks(graph, target) if g.group.name == "conv_relu"]
     log = tmp_path / "whet.db"
     found = whet.tune(tasks[0], trials=3, log=str(log), progress=False)
     assert found.best is not None
