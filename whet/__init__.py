@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from whet.compiler.tir import IRModule
     from whet.db import TuningLog
     from whet.front import build
+    from whet.frontends.compile import compile, model_tasks
+    from whet.frontends.onnx import from_onnx
     from whet.measure import MeasureOptions
     from whet.search_spaces import Config, ConfigSpace, get_config, list_templates, template
     from whet.tvm import autotvm, contrib, error, ir, testing, transform
@@ -103,6 +105,7 @@ _HOMES = {
     "WhetError": _ERRORS,
     "apply_best": "whet.autotune.apply",
     "build": "whet.front",
+    "compile": "whet.frontends.compile",
     "context": "whet.compiler.runtime.arrays.device",
     "convert": "whet.compiler.runtime.call.packed",
     "cpu": "whet.compiler.runtime.arrays.device",
@@ -110,6 +113,7 @@ _HOMES = {
     "cuda": "whet.compiler.runtime.arrays.device",
     "device": "whet.compiler.runtime.arrays.device",
     "ext_dev": "whet.compiler.runtime.arrays.device",
+    "from_onnx": "whet.frontends.onnx",
     "get_config": "whet.search_spaces",
     "get_global_func": "whet.compiler.runtime.call.packed",
     "gpu": "whet.compiler.runtime.arrays.device",
@@ -117,6 +121,7 @@ _HOMES = {
     "list_templates": "whet.search_spaces",
     "load": "whet.compiler.runtime.package.load",
     "lower": "whet.compiler.driver",
+    "model_tasks": "whet.frontends.compile",
     "metal": "whet.compiler.runtime.arrays.device",
     "opencl": "whet.compiler.runtime.arrays.device",
     "package": "whet.autotune.packaging",
@@ -184,6 +189,7 @@ __all__ = [
     "autotune",
     "autotvm",
     "build",
+    "compile",
     "compiler",
     "context",
     "contrib",
@@ -196,6 +202,7 @@ __all__ = [
     "driver",
     "error",
     "ext_dev",
+    "from_onnx",
     "get_config",
     "get_global_func",
     "gpu",
@@ -207,6 +214,7 @@ __all__ = [
     "lower",
     "measure",
     "metal",
+    "model_tasks",
     "nd",
     "opencl",
     "package",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 from whet.compiler.errors import CodegenError
@@ -36,12 +37,15 @@ class LoadedCode:
     Args:
         data: an object file made for this machine.
         provide: resolve the symbols of :data:`PROVIDERS` that the object refers to.
+        symbols: others that it refers to -> their addresses, which stay valid as long.
 
     Raises:
         CodegenError: the object cannot be linked, e.g. a symbol that it needs does not exist.
     """
 
-    def __init__(self, data: bytes, provide: bool = True) -> None:
+    def __init__(
+        self, data: bytes, provide: bool = True, symbols: Mapping[str, int] | None = None
+    ) -> None:
         binding = llvm()
         self._name = f"whet{next(_serial)}"
         self._object = data  # until it is linked: an error names what it lacks
@@ -52,7 +56,7 @@ class LoadedCode:
                     provide_symbol(symbol, imported(function)())
         with lock:
             builder = binding.JITLibraryBuilder().add_object_img(data).add_current_process()
-            for symbol, address in _provided.items():
+            for symbol, address in (_provided | dict(symbols or {})).items():
                 builder.import_symbol(symbol, address)
             self._engine = _engine()
             try:

@@ -96,6 +96,15 @@ class Module(Vectorcall):
             return loaded
         return Module(artifact)
 
+    def address_of(self, symbol: str) -> int:
+        """The address of one of its symbols in this process, as long as the module lives.
+
+        Raises:
+            CodegenError: there is no such symbol.
+        """
+        found: int = self._code.address_of(symbol)
+        return found
+
     @property
     def entry_name(self) -> str:
         """Name of the entry function."""

@@ -13,13 +13,16 @@ LEVELS = ("full", "quick")
 
 
 @click.command("tune", cls=ManyArgs)
-@click.argument("tasks", nargs=-1, metavar="[FILE_OR_MODULE:TASK]...")
+@click.argument("tasks", nargs=-1, metavar="[FILE_OR_MODULE:TASK]...|MODEL.onnx")
 @click.option("--op", help="A template's name, instead of a task: matmul, conv2d_nchw, ...")
 @click.option("--args", multiple=True, metavar="VALUE...", help="The template's arguments.")
 @click.option(
     "--target", help='What to compile for, "llvm", "cuda"; default: by --device, else this CPU.'
 )
 @click.option("--space", type=click.Choice(LEVELS), help="A template's space; default: full.")
+@click.option(
+    "--shape", multiple=True, metavar="NAME=SIZES", help="Of a model: batch=1, or x=1,3,224,224."
+)
 @click.option("--trials", type=int, default=500, show_default=True, help="The total in the log.")
 @click.option("--log", default="whet.db", show_default=True, help="A file or a database's URL.")
 @click.option("--sampler", type=click.Choice(list(SAMPLERS)), default="xgb", show_default=True)
@@ -49,6 +52,7 @@ def command(
     args: tuple[str, ...],
     target: str | None,
     space: str | None,
+    shape: tuple[str, ...],
     early_stop: str | None,
     no_transfer: bool,
     weight: tuple[float, ...],
@@ -62,15 +66,21 @@ def command(
     several share the trials by what each still promises to gain. Or name a template by --op:
 
     whet tune --op matmul --args 1024 1024 1024 --trials 200
+
+    Of a model each group of operators is a task, which counts as often as the model runs it.
     """
     from whet.autotune import create_task, tune
 
     if bool(tasks) == (op is not None):
         raise click.UsageError("give either FILE_OR_MODULE:TASK or --op NAME --args VALUES")
+    if shape and not _is_model(tasks):
+        raise click.UsageError("--shape is for a model: whet tune model.onnx --shape batch=1")
     values = tuple(map(value, args))
     implied = "cuda" if (passed["device"] or "").startswith("cuda") else None
     if op:
         chosen = [create_task(op, values, target or implied, space=space or "full")]
+    elif _is_model(tasks):
+        chosen, weight = _of_model(tasks[0], shape, target, weight)
     else:
         chosen = [load_task(where, values, target, space, implied) for where in tasks]
     one_or_many: Any = chosen if len(chosen) > 1 else chosen[0]
@@ -84,6 +94,33 @@ def command(
         **passed,
     )
     click.echo(found)
+
+
+def _is_model(tasks: tuple[str, ...]) -> bool:
+    return len(tasks) == 1 and tasks[0].endswith(".onnx")
+
+
+def _of_model(
+    file: str, shape: tuple[str, ...], target: str | None, weight: tuple[float, ...]
+) -> tuple[list[Any], tuple[float, ...]]:
+    """The tasks of a model, and how often it runs each."""
+    from whet.frontends.compile import model_tasks
+
+    if weight:
+        raise click.UsageError("--weight: the tasks of a model count as often as it runs them")
+    found = model_tasks(file, dict(map(_sizes, shape)), target)
+    if not found:
+        raise click.UsageError(f"{file}: nothing of it is computed when it runs")
+    return [task for task, _ in found], tuple(float(count) for _, count in found)
+
+
+def _sizes(said: str) -> tuple[str, Any]:
+    name, _, sizes = said.partition("=")
+    parts = sizes.split(",")
+    if not name or not all(p.strip().isdigit() for p in parts):
+        raise click.UsageError(f"--shape {said!r}: e.g. batch=1, or x=1,3,224,224")
+    numbers = tuple(map(int, parts))
+    return name, numbers[0] if len(numbers) == 1 else numbers
 
 
 def _early_stop(said: str | None) -> bool | int:

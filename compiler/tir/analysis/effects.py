@@ -19,6 +19,7 @@ EFFECTS = frozenset(
         "address_of",
         "tvm_storage_sync",
         "prefetch",
+        "return_code",
     }
 )
 

@@ -21,8 +21,8 @@ LONGEST = 70
 """Lines of a page, of code and text: a screen."""
 LONGER = ("faq.md",)
 FEWER_TRIALS = (
-    (r"trials=\d+", "trials=3"),
-    (r"--trials \d+", "--trials 3"),
+    (r"trials=\d+", "trials=4"),
+    (r"--trials \d+", "--trials 4"),
     (r"--rounds \d+", "--rounds 1"),
 )
 

@@ -1,0 +1,1 @@
+"""Models: their groups as tasks, a config for each, and the function that runs them all."""

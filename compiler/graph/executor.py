@@ -1,0 +1,85 @@
+"""The executor: one function that calls a model's kernels, over an arena and constants.
+
+model(inputs ..., outputs ..., constants, arena):
+    code = k0__raw(&inputs[0], &constants[64], &arena[0]);  if (code) return code
+    code = k1__raw(&arena[0], &outputs[0]);                 if (code) return code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from whet.compiler.abi.entry import RETURN
+from whet.compiler.graph.ir import Value
+from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.constants import const
+from whet.compiler.tir.expr import NE, BufferLoad, Call, PrimExpr, StringImm, Var
+from whet.compiler.tir.function import PrimFunc
+from whet.compiler.tir.stmt import Evaluate, IfThenElse, LetStmt, SeqStmt, Stmt
+
+ARENA, CONSTANTS = "arena", "constants"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an array is: at so many bytes of an argument of the model's function.
+
+    Attributes:
+        argument: ``"arena"``, ``"constants"``, or the name of an input or an output.
+        offset: bytes.
+    """
+
+    argument: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """The call of a kernel.
+
+    Attributes:
+        kernel: its symbol, whose raw function is ``kernel__raw``.
+        places: of its arguments.
+    """
+
+    kernel: str
+    places: tuple[Place, ...]
+
+
+def model_function(
+    name: str,
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    constants: int,
+    arena: int,
+    steps: Sequence[Step],
+) -> PrimFunc:
+    """The function that runs a model.
+
+    Args:
+        name: its symbol.
+        inputs, outputs: what it is given; the outputs are written.
+        constants, arena: bytes of these two arguments, behind them.
+        steps: in order.
+    """
+    given = [*inputs, *outputs]
+    buffers = {v.name: Buffer(v.name, tuple(map(const, v.shape)), v.dtype) for v in given}
+    for word, size in ((CONSTANTS, constants), (ARENA, arena)):
+        buffers[word] = Buffer(word, (const(max(size, 1)),), "uint8")
+    body = SeqStmt(tuple(_call(step, buffers) for step in steps))
+    return PrimFunc(tuple(buffers.values()), body, attrs={"global_symbol": name})
+
+
+def _call(step: Step, buffers: Mapping[str, Buffer]) -> Stmt:
+    given = [_address(buffers[p.argument], p.offset) for p in step.places]
+    call = Call("int32", "call_extern", (StringImm(f"{step.kernel}__raw"), *given))
+    code = Var("code", "int32")
+    failed = Evaluate(Call("int32", RETURN, (code,)))
+    return LetStmt(code, call, IfThenElse(NE(code, const(0, "int32"), "bool"), failed))
+
+
+def _address(b: Buffer, offset: int) -> PrimExpr:
+    """The address of so many bytes behind the start of an array of bytes; else of its start."""
+    place = (const(offset),) if b.dtype == "uint8" and offset else (const(0),) * b.ndim
+    return Call("handle", "address_of", (BufferLoad(b, place),))

@@ -1,0 +1,133 @@
+"""A compiled model: its function, constants and arena, called with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whet.compiler.errors import ArgumentError, nearest
+from whet.compiler.graph.executor import Place
+from whet.compiler.graph.ir import Value
+from whet.compiler.runtime.arrays.aligned import aligned_empty
+from whet.compiler.tir import dtype as dt
+
+if TYPE_CHECKING:
+    from whet.compiler.abi.tuned_by import TunedBy
+    from whet.compiler.graph.memory import Arena
+    from whet.compiler.runtime.module import Module
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel's call, as a plan lists it.
+
+    Attributes:
+        name: of the operators that it computes.
+        kernel: its symbol.
+        origins: what its nodes were in the model's file.
+        places: of its arguments.
+        flop: its arithmetic operations.
+        moved: bytes of its arguments.
+        tuned_by: where its config comes from; None: no log was asked.
+    """
+
+    name: str
+    kernel: str
+    origins: tuple[str, ...]
+    places: tuple[Place, ...]
+    flop: int
+    moved: int
+    tuned_by: TunedBy | None
+
+
+class Model:
+    """A model that runs in this process.
+
+    Args:
+        inputs, outputs: what it takes and gives.
+        function: the module of the function that runs it.
+        kernels: symbol -> the kernel's module, kept while the model lives.
+        constants: bytes that the kernels read.
+        arena: the places of what lives between them.
+        calls: what it does, in order.
+
+    Attributes:
+        calls: what it does, in order.
+
+    One model may be called by one thread at a time: its arena is shared by its calls.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        function: Module,
+        kernels: Mapping[str, Module],
+        constants: np.ndarray,
+        arena: Arena[Any],
+        calls: Sequence[Call],
+    ) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.calls = tuple(calls)
+        self._function, self._kernels = function, dict(kernels)
+        self._constants, self.arena = constants, arena
+        self._memory = aligned_empty((max(arena.size, 1),), np.dtype(np.uint8))
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The outputs for some inputs, as new arrays.
+
+        Args:
+            args: arrays in the order of :attr:`inputs`.
+            named: arrays by the inputs' names.
+
+        Returns:
+            An array; a tuple of them where the model has several outputs.
+
+        Raises:
+            ArgumentError: an array is missing, or of another shape or type.
+        """
+        out = [aligned_empty(v.shape, np.dtype(v.dtype)) for v in self.outputs]
+        self.run(self._given(args, named), out)
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def run(self, inputs: Sequence[Any], out: Sequence[Any]) -> None:
+        """Compute the outputs into arrays that are there already.
+
+        Args:
+            inputs: arrays in the order of :attr:`inputs`.
+            out: arrays in the order of :attr:`outputs`, which overlap no input.
+
+        Raises:
+            ArgumentError: an array is missing, or of another shape or type.
+        """
+        self._function(*inputs, *out, self._constants, self._memory)
+
+    def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The inputs in order, compact and of their types."""
+        names = [v.name for v in self.inputs]
+        for name in named:
+            if name not in names:
+                raise ArgumentError(
+                    f"model({name}=...)", "it has no such input", nearest(name, names)
+                )
+        given = dict(zip(names, args)) | dict(named)
+        if len(args) > len(names) or len(given) < len(names):
+            raise ArgumentError(
+                f"model(...) with {len(args) + len(named)} arrays",
+                f"it takes {len(names)}: {', '.join(map(str, self.inputs))}",
+            )
+        return [_fitting(v, given[v.name]) for v in self.inputs]
+
+
+def _fitting(v: Value, given: Any) -> np.ndarray:
+    """An array as the model takes it: compact, of its type."""
+    array = np.asarray(given)
+    if array.shape != v.shape or dt.check(array.dtype) != v.dtype:
+        shape = list(array.shape)
+        raise ArgumentError(
+            f"model({v.name}=...)", f"the array is {array.dtype}{shape}, the input {v}"
+        )
+    return np.require(array, requirements="C")

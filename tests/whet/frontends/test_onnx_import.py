@@ -1,0 +1,143 @@
+"""What an ONNX file says, and files that say what cannot be."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import whet
+from whet.compiler.errors import ArgumentError
+from whet.frontends.compile import compile
+from whet.frontends.onnx import from_onnx
+
+FLOAT = TensorProto.FLOAT
+
+
+def info(name, shape, kind=FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(nodes, inputs, outputs, constants=(), opset=20, functions=()):
+    initializers = [numpy_helper.from_array(a, n) for n, a in dict(constants).items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, initializers)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
+    return helper.make_model(graph, opset_imports=opsets, functions=list(functions))
+
+
+def relu(shape=(2, 3)):
+    return model([helper.make_node("Relu", ["x"], ["y"], name="r")], [info("x", shape)],
+                 [info("y", None)])  # fmt: skip
+
+
+def test_a_file_and_its_bytes(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(relu().SerializeToString())
+    x = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
+    for given in (path, str(path), path.read_bytes(), relu()):
+        np.testing.assert_array_equal(compile(given)(x), np.maximum(x, 0))
+    np.testing.assert_array_equal(whet.compile(str(path))(x), np.maximum(x, 0))
+
+
+def test_symbolic_shapes():
+    made = relu(("batch", None, 4))
+    with pytest.raises(ArgumentError, match=r"its dimension 0, 'batch', is not known"):
+        from_onnx(made)
+    graph = from_onnx(made, {"batch": 2, "x[1]": 3})
+    assert graph.inputs[0].shape == (2, 3, 4)
+    assert from_onnx(made, {"x": (5, 6, 4)}).outputs[0].shape == (5, 6, 4)
+
+
+def test_shapes_are_folded():
+    """A flatten by hand: Shape, Gather, Concat, Reshape."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"]),
+        helper.make_node("Unsqueeze", ["n", "axes"], ["n1"]),
+        helper.make_node("Concat", ["n1", "rest"], ["to"], axis=0),
+        helper.make_node("Reshape", ["x", "to"], ["y"]),
+    ]
+    constants = {
+        "zero": np.int64(0), "axes": np.array([0]), "rest": np.array([-1]),
+    }  # fmt: skip
+    constants = {k: np.asarray(v, "int64") for k, v in constants.items()}
+    graph = from_onnx(model(nodes, [info("x", (2, 3, 4))], [info("y", None)], constants))
+    assert [n.operator for n in graph.nodes] == ["reshape"]
+    assert graph.outputs[0].shape == (2, 12)
+
+
+def test_functions_of_the_file():
+    body = helper.make_function(
+        "own", "Twice", ["a"], ["b"],
+        [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 20)],
+    )  # fmt: skip
+    node = helper.make_node("Twice", ["x"], ["y"], domain="own")
+    graph = from_onnx(model([node], [info("x", (3,))], [info("y", None)], functions=[body]))
+    x = np.arange(3, dtype="float32")
+    np.testing.assert_array_equal(compile(graph)(x), 2 * x)
+
+
+def test_an_output_that_is_an_input():
+    node = helper.make_node("Identity", ["x"], ["y"])
+    made = model([node], [info("x", (3,))], [info("y", (3,)), info("x", (3,))])
+    x = np.arange(3, dtype="float32")
+    for one in compile(made)(x):
+        np.testing.assert_array_equal(one, x)
+
+
+def node(operator, inputs=("x",), outputs=("y",), **attrs):
+    return helper.make_node(operator, inputs, outputs, name="here", **attrs)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ([node("Nothing")], 'ONNX node Nothing "here" .y.: the operator Nothing is not supported'),
+        ([node("Relu", ["z"])], "nothing makes it before it is read"),
+        ([node("Relu", ["y"])], "nothing makes it before it is read"),  # a cycle
+        ([node("Relu", [""])], "Relu"),
+        ([node("Reshape", ["x", "x"])], "shapes would depend on data"),
+        ([node("Concat", ["x", "x"], axis=7)], "axis 7 of 2 dimensions"),
+        ([node("MatMul", ["x", "x"])], "3 and 2 elements are multiplied"),
+        ([node("Cast", to=999)], "type 999 is unknown"),
+        ([node("Cast", to=TensorProto.STRING)], "is not supported"),
+        ([node("Conv", ["x"])], "its input 1 is missing"),
+        ([node("RandomNormal", [], shape=(2, 3))], "its results are random"),
+    ],
+)
+def test_what_cannot_be_is_an_error_with_its_node(nodes, why):
+    with pytest.raises(ArgumentError, match=why):
+        from_onnx(model(nodes, [info("x", (2, 3))], [info("y", None)]))
+
+
+def test_damaged_files(tmp_path):
+    data = relu().SerializeToString()
+    path = tmp_path / "broken.onnx"
+    for bad in (data[: len(data) // 2], b"", b"not a model" * 10):
+        path.write_bytes(bad)
+        with pytest.raises(ArgumentError):
+            from_onnx(path)
+    with pytest.raises(ArgumentError, match="there is no such file"):
+        from_onnx(tmp_path / "none.onnx")
+
+
+def test_nothing_outside_the_folder_is_read(tmp_path):
+    from onnx import external_data_helper
+
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(b"\0" * 24)
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    for location in (str(secret), "../secret.bin"):
+        made = model(
+            [helper.make_node("Add", ["x", "w"], ["y"])], [info("x", (2, 3))], [info("y", None)],
+            {"w": np.ones((2, 3), "float32")},
+        )  # fmt: skip
+        (tensor,) = made.graph.initializer
+        external_data_helper.set_external_data(tensor, location)
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        path = inside / "model.onnx"
+        path.write_bytes(made.SerializeToString())
+        with pytest.raises(ArgumentError):
+            from_onnx(path)
+        with pytest.raises(ArgumentError):
+            from_onnx(path.read_bytes())

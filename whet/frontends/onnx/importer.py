@@ -1,0 +1,360 @@
+"""From an ONNX model to a graph: shapes fixed, what is known folded, each node translated.
+
+What only depends on known values, e.g. all that models compute with shapes, is computed here by the
+reference implementation of the ``onnx`` package. An operator without a translation is replaced by
+its body, where ONNX defines it by others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whet.compiler.errors import ArgumentError, WhetError, nearest
+from whet.compiler.graph import Graph, GraphBuilder, Value
+from whet.frontends.onnx.operators import TABLE
+from whet.frontends.onnx.operators.elementwise import TYPES
+from whet.frontends.onnx.operators.node import OnnxNode
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+MOST_FOLDED = 1 << 26  # bytes of a result that is computed ahead: more is left to the model
+_RANDOM = {
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
+    "Bernoulli",
+}  # fmt: skip
+_DOMAINS = ("", "ai.onnx")
+
+
+def from_onnx(
+    model: ModelProto | str | os.PathLike[str] | bytes,
+    shapes: Mapping[str, Any] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+) -> Graph:
+    """The graph of an ONNX model.
+
+    Args:
+        model: the model, its file, or the file's bytes.
+        shapes: an input's name -> its shape; or the name of a symbolic dimension -> its extent.
+        constants: an input's name -> its value, where shapes depend on it.
+
+    Raises:
+        ArgumentError: the model cannot be read; a shape is not known; an operator, or what a node
+            asks of it, is not supported. The text names the node.
+    """
+    return _Importer(_loaded(model), dict(shapes or {}), dict(constants or {})).graph()
+
+
+def _loaded(model: Any) -> ModelProto:
+    try:
+        import onnx
+    except ImportError:
+        raise ArgumentError(
+            "from_onnx(...)", "the package onnx is missing", "pip install 'whet-autotune[onnx]'"
+        ) from None
+    if isinstance(model, onnx.ModelProto):
+        return model
+    try:
+        if isinstance(model, bytes):
+            return onnx.load_model_from_string(model)
+        path = Path(model)
+        if not path.is_file():
+            raise ArgumentError(f"from_onnx({str(path)!r})", "there is no such file")
+        return onnx.load(path)
+    except ArgumentError:
+        raise
+    except Exception as error:  # whatever a damaged file makes protobuf and onnx raise
+        what = "bytes" if isinstance(model, bytes) else str(model)
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ArgumentError(f"from_onnx({what!r})", f"it is no ONNX model: {why}") from error
+
+
+class _Importer:
+    """One import."""
+
+    def __init__(
+        self, model: ModelProto, shapes: dict[str, Any], constants: dict[str, np.ndarray]
+    ) -> None:
+        self.model, self.shapes, self.given = model, shapes, constants
+        self.builder = GraphBuilder()
+        self.versions = {o.domain: o.version for o in model.opset_import}
+        self.functions = {(f.domain, f.name): f for f in model.functions}
+
+    @property
+    def version(self) -> int:
+        """Of the operator set of the standard domain."""
+        return max((self.versions.get(d, 0) for d in _DOMAINS), default=1) or 1
+
+    def graph(self) -> Graph:
+        """The graph."""
+        proto = self.model.graph
+        if not proto.output or not self.model.opset_import:
+            raise ArgumentError("from_onnx(...)", "it is no ONNX model: it names no outputs")
+        scope: dict[str, Value | None] = {"": None}
+        self._initializers(proto, scope)
+        for given in proto.input:
+            if given.name not in scope:
+                scope[given.name] = self._input(given)
+        unknown = [name for name in self.given if name not in scope]
+        if unknown:
+            raise ArgumentError(
+                f"from_onnx(constants={{{unknown[0]!r}: ...}})",
+                "the model has no such input", nearest(unknown[0], scope),
+            )  # fmt: skip
+        self._nodes(proto.node, scope)
+        outputs = [self._found(o.name, scope, "the model's output") for o in proto.output]
+        made = self.builder.graph(self._apart(outputs, [o.name for o in proto.output]))
+        made.check()
+        return made
+
+    def _apart(self, outputs: Sequence[Value], names: Sequence[str]) -> list[Value]:
+        """Outputs that nodes make, each its own: an input or a constant is copied."""
+        made: list[Value] = []
+        copied = set()
+        for v, name in zip(outputs, names):
+            is_node = v not in copied and self.builder.is_made(v)
+            copied.add(v)
+            made.append(v if is_node else self.builder.add("identity", [v], f"{name}.copy"))
+        return made
+
+    def _initializers(self, proto: GraphProto, scope: dict[str, Value | None]) -> None:
+        from onnx.numpy_helper import to_array
+
+        for t in proto.initializer:
+            try:
+                array = to_array(t)
+            except Exception as error:
+                raise ArgumentError(f"initializer {t.name!r}", f"{error}") from error
+            scope[t.name] = self._constant(array, t.name)
+        for t in proto.sparse_initializer:
+            raise ArgumentError(f"initializer {t.values.name!r}", "it is sparse")
+
+    def _constant(self, array: np.ndarray, name: str) -> Value:
+        if str(array.dtype) not in TYPES:
+            raise ArgumentError(
+                f"constant {name!r}", f"the element type {array.dtype} is not supported"
+            )
+        return self.builder.constant(array, name)
+
+    def _input(self, given: Any) -> Value:
+        from onnx.helper import tensor_dtype_to_np_dtype
+
+        if given.name in self.given:
+            return self._constant(np.asarray(self.given[given.name]), given.name)
+        kind = given.type.tensor_type
+        if not given.type.HasField("tensor_type"):
+            raise ArgumentError(f"input {given.name!r}", "it is no tensor")
+        dtype = str(np.dtype(tensor_dtype_to_np_dtype(kind.elem_type)))
+        if dtype not in TYPES:
+            raise ArgumentError(f"input {given.name!r}", f"its type {dtype} is not supported")
+        shape = self._shape(given.name, kind)
+        return self.builder.input(given.name, shape, dtype)
+
+    def _shape(self, name: str, kind: Any) -> tuple[int, ...]:
+        if name in self.shapes:
+            return tuple(int(d) for d in self.shapes[name])
+        if not kind.HasField("shape"):
+            raise ArgumentError(
+                f"input {name!r}", "its shape is not known", f"shapes={{{name!r}: (...)}}"
+            )
+        found: list[int] = []
+        for k, d in enumerate(kind.shape.dim):
+            word = d.dim_param or f"{name}[{k}]"
+            if d.HasField("dim_value"):
+                found.append(d.dim_value)
+            elif word in self.shapes:
+                found.append(int(self.shapes[word]))
+            else:
+                raise ArgumentError(
+                    f"input {name!r}", f"its dimension {k}, {word!r}, is not known",
+                    f"shapes={{{word!r}: 1}}, or shapes={{{name!r}: (...)}}",
+                )  # fmt: skip
+        return tuple(found)
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def _found(self, name: str, scope: Mapping[str, Value | None], whose: str) -> Value:
+        found = scope.get(name)
+        if found is None:
+            raise ArgumentError(f"{whose} {name!r}", "nothing makes it before it is read")
+        return found
+
+    def _nodes(self, protos: Iterable[NodeProto], scope: dict[str, Value | None]) -> None:
+        for proto in protos:
+            whose = f"ONNX node {proto.op_type} ({', '.join(proto.output)}): input"
+            inputs = [
+                None if scope.get(x, x) is None else self._found(x, scope, whose)
+                for x in proto.input
+            ]
+            made = self._node(proto, inputs, scope)
+            for name, v in zip(proto.output, made):
+                if name and v is not None:
+                    scope[name] = v
+
+    def _node(
+        self, proto: NodeProto, inputs: Sequence[Value | None], scope: dict[str, Value | None]
+    ) -> Sequence[Value | None]:
+        node = OnnxNode(proto, inputs, self.versions.get(proto.domain, self.version), self.builder)
+        if proto.domain not in _DOMAINS:
+            return self._body(node)
+        node.version = self.version
+        node.check_count()
+        if proto.op_type in ("Shape", "Size"):
+            return [self._of_shape(node)]
+        known = [self.builder.known(v) for v in inputs]
+        if all((v is None) == (k is None) for v, k in zip(inputs, known)):
+            folded = self._folded(node, known)
+            if folded is not None:
+                return folded
+        translate = TABLE.get(proto.op_type)
+        if translate is None:
+            return self._body(node)
+        try:
+            made = translate(node)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if isinstance(error, WhetError):
+                raise
+            raise node.refused(f"it says what cannot be: {error}") from error
+        return [made] if isinstance(made, Value) else list(made)
+
+    def _of_shape(self, node: OnnxNode) -> Value:
+        shape = node.input(0).shape
+        if node.proto.op_type == "Size":
+            return self.builder.constant(np.asarray(int(np.prod(shape)), np.int64))
+        rank = len(shape)
+        begin, end = node.attr("start", 0), node.attr("end", rank)
+        return self.builder.constant(np.asarray(shape[begin:end], np.int64))
+
+    def _folded(
+        self, node: OnnxNode, known: Sequence[np.ndarray | None]
+    ) -> list[Value | None] | None:
+        """What a node makes of known values; None where it is left to the model."""
+        from onnx import helper
+        from onnx.reference import ReferenceEvaluator
+
+        proto = node.proto
+        if proto.op_type in _RANDOM:
+            raise node.refused("its results are random")
+        if sum(a.nbytes for a in known if a is not None) > MOST_FOLDED:
+            return None
+        names = [x for x in proto.input if x]
+        arrays = dict(zip(names, (a for a in known if a is not None)))
+        inputs = [
+            helper.make_tensor_value_info(
+                x, helper.np_dtype_to_tensor_dtype(a.dtype), list(a.shape)
+            )
+            for x, a in arrays.items()
+        ]
+        outputs = [helper.make_empty_tensor_value_info(x) for x in proto.output if x]
+        graph = helper.make_graph([proto], "folded", inputs, outputs)
+        opsets = [helper.make_opsetid("", self.version)]
+        whole = helper.make_model(graph, opset_imports=opsets)
+        try:
+            made = ReferenceEvaluator(whole).run(None, arrays)
+        except Exception as error:  # of the reference implementation
+            raise node.refused(f"its value cannot be computed: {error}") from error
+        wanted = [x for x in proto.output if x]
+        if any(str(np.asarray(a).dtype) not in TYPES for a in made):
+            return None
+        values = {x: self._constant(np.asarray(a), x) for x, a in zip(wanted, made)}
+        return [values.get(x) for x in proto.output]
+
+    def _body(self, node: OnnxNode) -> Sequence[Value | None]:
+        """What the nodes make by which ONNX, or the file, defines an operator."""
+        from onnx import defs
+
+        proto = node.proto
+        own = self.functions.get((proto.domain, proto.op_type))
+        if own is None:
+            own = _defined_by(defs, proto, node, self.version)
+        if own is None:
+            raise node.refused(
+                f"the operator {proto.op_type} is not supported",
+                "leave it out of the file, or run this part elsewhere",
+            )
+        scope: dict[str, Value | None] = {"": None}
+        for k, name in enumerate(own.input):
+            scope[name] = node.inputs[k] if k < len(node.inputs) else None
+        wanted = _needed(own, proto)
+        given = {**_defaults(proto, node.version), **{a.name: a for a in proto.attribute}}
+        self._nodes([_with_attributes(own.node[k], given, own) for k in wanted], scope)
+        asked = [*proto.output, *[""] * len(own.output)]
+        return [
+            self._found(name, scope, f"{node.origin}:") if called else None
+            for name, called in zip(own.output, asked)
+        ]
+
+
+def _defined_by(defs: Any, proto: NodeProto, node: OnnxNode, version: int) -> Any:
+    """The function by which ONNX defines a standard operator; None: there is none."""
+    from onnx import FunctionProto, helper
+
+    try:
+        schema = defs.get_schema(proto.op_type, version, proto.domain)
+    except defs.SchemaError:
+        return None
+    if schema.has_function:
+        made = schema.function_body
+        return made if isinstance(made, FunctionProto) else None
+    if not schema.has_context_dependent_function:
+        return None
+    types = [
+        b"" if v is None else helper.make_tensor_type_proto(
+            helper.np_dtype_to_tensor_dtype(np.dtype(v.dtype)), list(v.shape)
+        ).SerializeToString()
+        for v in node.inputs
+    ]  # fmt: skip
+    text = schema.get_context_dependent_function(proto.SerializeToString(), types)
+    made = FunctionProto()
+    made.ParseFromString(text)
+    return made
+
+
+def _needed(own: Any, caller: NodeProto) -> list[int]:
+    """The places of the nodes of a function's body behind the outputs that its caller asks for."""
+    names = {name for name, asked in zip(own.output, caller.output) if asked}
+    found: list[int] = []
+    for k in reversed(range(len(own.node))):
+        if not names.isdisjoint(own.node[k].output):
+            found.append(k)
+            names.update(own.node[k].input)
+    return found[::-1]
+
+
+def _defaults(proto: NodeProto, version: int) -> dict[str, Any]:
+    """The attributes that an operator has where its node names none."""
+    from onnx import defs
+
+    try:
+        schema = defs.get_schema(proto.op_type, version, proto.domain)
+    except defs.SchemaError:
+        return {}
+    given = {name: a.default_value for name, a in schema.attributes.items()}
+    return {name: value for name, value in given.items() if value.name}
+
+
+def _with_attributes(x: NodeProto, given: Mapping[str, Any], own: Any) -> NodeProto:
+    """A node of a function's body with the attributes that the function was called with."""
+    from onnx import NodeProto as Proto
+
+    made = Proto()
+    made.CopyFrom(x)
+    defaults = {a.name: a for a in own.attribute_proto}
+    kept = []
+    for a in made.attribute:
+        if a.ref_attr_name:
+            source = given.get(a.ref_attr_name) or defaults.get(a.ref_attr_name)
+            if source is None:
+                continue
+            name = a.name
+            a.CopyFrom(source)
+            a.name = name
+        kept.append(a)
+    made.ClearField("attribute")
+    made.attribute.extend(kept)
+    return made
