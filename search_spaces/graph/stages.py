@@ -84,7 +84,7 @@ class Node:
 
     @cached_property
     def reads(self) -> tuple[Access, ...]:
-        """Every different read with its affine indices, of inlined producers, too."""
+        """Every different read with its affine indices; inlined producers are read as tensors."""
         return accesses(self.op) if isinstance(self.op, ComputeOp) else ()
 
     @cached_property
@@ -131,6 +131,8 @@ class Group:
         maps: node's index -> for each of its data axes the place of the axis of ``last`` that it
             is, or None; for members, the anchor and ``last``.
         prefix: of the knobs' names; empty where the graph has one group.
+        expanded: the anchor as its loops compute it: an injective one with the bodies of inlined
+            producers in the place of their reads, so that its reads are those of stored tensors.
         notes: by its class, what ``rewrite`` tells ``schedule``; fresh for each config.
         cfg: where knobs are defined and read, under a config.
         target: what is compiled for, under a config.
@@ -144,6 +146,7 @@ class Group:
     rows: tuple[int, ...] = ()
     maps: Mapping[int, tuple[int | None, ...]] = field(default_factory=dict)
     prefix: str = ""
+    expanded: Node | None = None
     notes: dict[type, Any] = field(default_factory=dict)
     cfg: Any = None
     target: Target = _LLVM

@@ -49,13 +49,15 @@ class Injective(Rule):
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Split, vectorise, share between threads; or put it into its readers."""
-        node = group.anchor
+        node = group.expanded or group.anchor
         lanes = lanes_of(group.target, node.dtype)
         crossing = crossing_of(node)
         if crossing is not None:
             blocks(s, group, crossing, lanes, lambda first: _inlined(s, group, first))
+        elif contiguous(node):
+            _flat(s, group, lanes)
         else:
-            (_flat if contiguous(node) else _rows)(s, group, lanes)
+            _rows(s, group, node, lanes)
 
 
 def _flat(s: Schedule, group: Group, lanes: int) -> None:
@@ -77,8 +79,16 @@ def _flat(s: Schedule, group: Group, lanes: int) -> None:
         stage.parallel(loops[0])
 
 
-def _rows(s: Schedule, group: Group, lanes: int) -> None:
-    node, stage = group.anchor, s[group.anchor.tensor]
+def _rows(s: Schedule, group: Group, node: Node, lanes: int) -> None:
+    """Vectors along rows.
+
+    Args:
+        s: the schedule.
+        group: its anchor is scheduled.
+        node: the anchor with inlined producers in it.
+        lanes: elements in a vector register.
+    """
+    stage = s[group.anchor.tensor]
     run = len(group.once("together", lambda: axes_together(node))[-1])
     extent = prod(node.extents[-run:])
     sizes = vector_sizes(extent, lanes)
