@@ -30,9 +30,7 @@ CASES = {
         63,
     ),
     "bias of stages": (
-        lambda: _by_stages(
-            lambda X, b: topi.nn.relu(topi.add(X, topi.reshape(b, (1, 5, 1, 1))))
-        ),
+        lambda: _by_stages(lambda X, b: topi.nn.relu(topi.add(X, topi.reshape(b, (1, 5, 1, 1))))),
         lambda x, b: np.maximum(x + b[:, None, None], 0),
         63,
     ),
