@@ -107,7 +107,8 @@ class Windows(Rule):
 def form_of(group: Group) -> Form | None:
     """The windows of a group: a sum, maximum or minimum of one read; None for another group."""
     node = group.anchor
-    reduce = plain_reduction(node.op) if node.role == REDUCTION else None
+    is_image = node.role == REDUCTION and len(node.extents) > 1
+    reduce = plain_reduction(node.op) if is_image else None
     padded = [n.op for n in group.members]
     if reduce is None or operation_of(reduce) not in (Add, Max, Min) or len(padded) > 1:
         return None
@@ -123,7 +124,7 @@ def _form(axes: Any, reduce: Reduce, load: ProducerLoad) -> Form | None:
     """The form of a reduction by the indices of its read."""
     indices = [affine(i) for i in load.indices]
     last, steps = axes[-1].var, [a.var for a in reduce.axis]
-    if None in indices or len(axes) < 2 or len(steps) < 2:
+    if None in indices or len(steps) < 2:
         return None
     forms = [i for i in indices if i is not None]
     own = [k for k, i in enumerate(forms) if last in i.atoms]
