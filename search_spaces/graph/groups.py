@@ -105,7 +105,8 @@ def _expanded(node: Node, nodes: Sequence[Node]) -> Node:
 
 def _reshapes(node: Node) -> bool:
     """True for an inlined stage that reads at quotients or remainders of its axes."""
-    reads = (n for n in tir_nodes(node.op.body) if type(n) is ProducerLoad)
+    body = node.op.body if isinstance(node.op, ComputeOp) else ()
+    reads = (n for n in tir_nodes(body) if type(n) is ProducerLoad)
     indices = (i for read in reads for i in read.indices if affine(i) is None)
     return any(all(type(n) is not ProducerLoad for n in tir_nodes((i,))) for i in indices)
 

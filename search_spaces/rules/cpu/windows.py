@@ -295,7 +295,8 @@ def _in_passes(s: Schedule, group: Group, note: _Note) -> None:
     acc.compute_at(out, xo)
     _registers(acc, yr)
     _columns(s, group, note.down, lanes)
-    place = out.fuse(fused(out, others), yb) if others else yb
+    place = fused(out, [*others, yb])
+    assert place is not None
     s[note.down].compute_at(out, place)
     if parallel:
         out.parallel(place)
@@ -354,4 +355,6 @@ def _side_by_side(s: Schedule, group: Group) -> None:
     if xr > 1:  # unrolled before conditions are simplified: most pixels are known to be inside
         acc.pragma(acc.op.axis[-2], "unroll_explicit", True)
     if parallel:
-        out.parallel(fused(out, [*others, xo, co][:-1]))
+        outer = fused(out, [*others, xo])
+        assert outer is not None
+        out.parallel(outer)

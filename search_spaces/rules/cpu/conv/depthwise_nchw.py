@@ -7,8 +7,8 @@
             out[y, x] = acc
 
 Lanes read neighbours: the padded copy, which stays in the L1 cache, has the pixels of each phase of
-the horizontal stride side by side. Small windows read the image itself (``copy=none``): rows outside
-of it are left out by a branch, pixels outside of it by masks at the ends of a row.
+the horizontal stride side by side. Small windows read the image itself (``copy=none``): rows
+outside of it are left out by a branch, pixels outside of it by masks at the ends of a row.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_reg
 _ROWS = (1, 2, 3, 4, 6, 7, 8, 14)
 _USUAL = 8  # vectors of a tile: sums in flight, and code that the processor keeps decoded
 _WIDE = 4  # vectors of a whole row that one tile takes, where neighbouring lanes are read
-# Windows of so few elements, and strided ones, read the image as it is: to copy it takes longer than
-# their sums.
+# Windows of so few elements, and strided ones, read the image as it is: to copy it takes longer
+# than their sums.
 _FEW_TAPS = 9
 _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
 
