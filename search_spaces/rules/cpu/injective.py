@@ -6,6 +6,8 @@ Elementwise: all loops are one, in vectors.     Broadcasts: rows, and vectors wi
         C[f*8 + ramp(8)] = ...                          for j:
                                                             C[i, j*8 + ramp(8)] = ...
 
+Phases, ``A[x % 2, x // 2]``: vectors of each, interleaved as they are stored.
+
 Transposes: blocks that the cache holds, both ways (:mod:`transposes`).
 """
 
@@ -17,8 +19,10 @@ from typing import Any
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
-from whet.compiler.tir.expr import ProducerLoad
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.expr import FloorDiv, FloorMod, IntImm, ProducerLoad
 from whet.compiler.tir.visit.rewrite import nodes
+from whet.search_spaces.graph.access import affine
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, Group, Node
@@ -38,6 +42,8 @@ from whet.search_spaces.rules.vectors import lanes_of
 
 # Rows of this many loops keep all threads busy without cutting rows themselves.
 _ROWS_A_THREAD = 4
+_PHASES = (2, 3, 4)  # steps that InterleaveLanes puts together
+_PHASE_BYTES = 32
 
 
 class Injective(Rule):
@@ -99,9 +105,15 @@ def _rows(s: Schedule, group: Group, node: Node, lanes: int) -> None:
     sizes = list(dict.fromkeys((1, *sizes)))
     size = group.choose("vector", sizes, first, around(sizes, first))
     unroll = _define_unroll(group, extent, sizes[-1])
+    steps = group.once("phases", lambda: _phases(node)) if first == 1 else 0
+    phases = _define_phases(group, steps, lanes) if steps else 0
     stream = define_stream(group)
     parallel = define_parallel(group)
-    if _inlined(s, group, {"vector": 1, "unroll": 1, "parallel": False}):
+    plain = {"phases": 0} if steps else {}
+    if _inlined(s, group, {"vector": 1, "unroll": 1, "parallel": False} | plain):
+        return
+    if phases:
+        _interleaved(s, group, steps, phases, parallel)
         return
     row = fused(stage, stage.op.axis[:-run])
     column = fused(stage, stage.op.axis[-run:])
@@ -118,6 +130,66 @@ def _rows(s: Schedule, group: Group, node: Node, lanes: int) -> None:
             return
     assert row is not None
     stage.parallel(row)
+
+
+def _phases(node: Node) -> int:
+    """The s of reads at ``x // s`` and ``x % s`` of the last axis and of nothing else of it; or 0.
+
+    So are the phases of a transposed convolution, and a pixel shuffle: neighbours of each remainder
+    are neighbours in what is read.
+    """
+    last = node.op.axis[-1].var
+    found: set[int] = set()
+
+    def without_phases(n: Any) -> bool:
+        if n is last:
+            return False
+        if isinstance(n, FloorDiv | FloorMod) and isinstance(n.b, IntImm):
+            place = affine(n.a)
+            if place is not None and last in place.atoms:
+                found.add(n.b.value if place.coefficient(last) == 1 else 0)
+                return True
+        return all(map(without_phases, n.parts))
+
+    assert isinstance(node.op, ComputeOp)
+    if not all(map(without_phases, node.op.body)) or len(found) != 1:
+        return 0
+    (steps,) = found
+    return steps if steps in _PHASES and node.extents[-1] >= 2 * steps else 0
+
+
+def _define_phases(group: Group, steps: int, lanes: int) -> int:
+    """The lanes of a phase that are taken at once; 0: the elements in their order.
+
+    Two half registers, interleaved, are one: 512 bits waste more at the ends of rows.
+    """
+    node = group.anchor
+    sizes = [n for n in (lanes // 4, lanes // 2, lanes, 2 * lanes) if n > 1]
+    sizes = [n for n in sizes if n * steps <= node.extents[-1]] or [2]
+    half = [n for n in sizes if n * dt.itemsize(node.dtype) <= _PHASE_BYTES]
+    phases = int(group.choose("phases", [0, *sizes], half[-1] if half else sizes[0]))
+    for size in sizes:
+        pin(group, ("phases", size), {"vector": 1, "unroll": 1})
+    return phases
+
+
+def _interleaved(s: Schedule, group: Group, steps: int, size: int, parallel: bool) -> None:
+    """Vectors of each phase, whose lanes are interleaved as they are stored.
+
+    for x:
+        for b in unrolled(2):
+            C[x*16 + b + ramp(8, step 2)] = A[b, x*8 + ramp(8)]
+    """
+    stage = s[group.anchor.tensor]
+    *rows, x = stage.op.axis
+    outer, inner = stage.split(x, factor=steps * size)
+    lane, phase = stage.split(inner, factor=steps)
+    stage.reorder(*rows, outer, phase, lane)
+    stage.unroll(phase)
+    stage.vectorize(lane)
+    row = fused(stage, rows or [outer])
+    if parallel and row is not None:
+        stage.parallel(row)
 
 
 def _is_scattered(node: Node) -> bool:

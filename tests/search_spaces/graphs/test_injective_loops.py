@@ -124,3 +124,45 @@ def test_a_reshape_behind_arithmetic_keeps_one_loop() -> None:
         assert "21" in str(whet.lower(s, args)) and "//" not in str(whet.lower(s, args))
     whet.build(s, args, task.target)(x, out)
     np.testing.assert_array_equal(out, np.maximum(x * 2, 0).reshape(3, 7))
+
+
+@pytest.mark.parametrize("width", [9, 57, 130])
+@pytest.mark.parametrize(("steps", "before"), [(2, 0), (2, 1), (3, 1), (4, 2), (5, 0)])
+@pytest.mark.parametrize("target", [TARGET, "llvm -mcpu=x86-64 -num_threads=2", "c"])
+def test_phases_are_interleaved(width: int, steps: int, before: int, target: str) -> None:
+    """A transposed convolution's sums in their places, whatever the remainder at the ends."""
+    n, dtype = (width + before) // steps + 1, "float64" if steps == 3 else "float32"
+    X = te.placeholder((steps, 3, n), dtype, name="X")
+    R = te.compute(
+        (3, width),
+        lambda o, x: X[(x + before) % steps, o, (x + before) // steps] * 2.0,
+        name="R",
+    )
+    task = whet.create_task(outputs=[R], args=[X, R], target=target)
+    space = task.config_space
+    assert ("phases" in space.knobs) == (steps <= 4)
+    rng = np.random.default_rng()
+    x = rng.standard_normal((steps, 3, n)).astype(dtype)
+    place = np.arange(width) + before
+    right = x[place % steps, :, place // steps].T * 2
+    for config in [space.default, *map(space.decode, space.valid_points.sample(rng, 4))]:
+        s, args = task.instantiate(config)
+        out = np.full((3, width), np.nan, dtype)
+        whet.build(s, args, task.target)(x, out)
+        np.testing.assert_allclose(out, right, rtol=1e-6, err_msg=str(config))
+
+
+def test_an_image_twice_as_large_is_vectors() -> None:
+    X = te.placeholder((2, 5, 31), name="X")
+    R = te.compute((2, 10, 62), lambda c, y, x: X[c, y // 2, x // 2], name="R")
+    task = whet.create_task(outputs=[R], args=[X, R], target=TARGET)
+    rng = np.random.default_rng()
+    x, space = rng.standard_normal((2, 5, 31)).astype("f"), task.config_space
+    for config in [space.default, *map(space.decode, space.valid_points.sample(rng, 4))]:
+        s, args = task.instantiate(config)
+        out = np.full((2, 10, 62), np.nan, "f")
+        whet.build(s, args, task.target)(x, out)
+        np.testing.assert_array_equal(out, x.repeat(2, 1).repeat(2, 2), err_msg=str(config))
+    wide = whet.create_task(outputs=[R], args=[X, R], target="llvm -mcpu=x86-64-v3")
+    with wide.target:
+        assert "shuffle" in str(whet.lower(*wide.instantiate()))
