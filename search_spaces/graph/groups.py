@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.lower.inlining import Inlining
-from whet.compiler.tir.expr import IterVar, ProducerLoad
-from whet.compiler.tir.visit.rewrite import nodes as tir_nodes
-from whet.search_spaces.graph.access import Access, affine, composed
+from whet.compiler.tir.expr import IterVar, Var
+from whet.search_spaces.graph.access import Access, bounded, composed, places
 from whet.search_spaces.graph.stages import (
     INJECTIVE,
     INLINE,
@@ -104,11 +103,11 @@ def _expanded(node: Node, nodes: Sequence[Node]) -> Node:
 
 
 def _reshapes(node: Node) -> bool:
-    """True for an inlined stage that reads at quotients or remainders of its axes."""
-    body = node.op.body if isinstance(node.op, ComputeOp) else ()
-    reads = (n for n in tir_nodes(body) if type(n) is ProducerLoad)
-    indices = (i for read in reads for i in read.indices if affine(i) is None)
-    return any(all(type(n) is not ProducerLoad for n in tir_nodes((i,))) for i in indices)
+    """True for a stage that reads at quotients or remainders of its axes, which cancel."""
+    if not isinstance(node.op, ComputeOp) or all(access.is_affine for access in node.reads):
+        return False
+    found = places(node.op.body, bounded(node.op.axis))
+    return all(isinstance(atom, Var) for place in found for atom in place.atoms)
 
 
 def _consumers(nodes: Sequence[Node]) -> dict[int, tuple[int, ...]]:

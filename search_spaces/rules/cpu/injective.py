@@ -13,16 +13,15 @@ Transposes: blocks that the cache holds, both ways (:mod:`transposes`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.expr import FloorDiv, FloorMod, IntImm, ProducerLoad
-from whet.compiler.tir.visit.rewrite import nodes
-from whet.search_spaces.graph.access import affine
+from whet.compiler.tir.expr import FloorDiv, FloorMod, IntImm, PrimExpr, Var
+from whet.search_spaces.graph.access import affine, bounded, places
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, Group, Node
@@ -138,7 +137,18 @@ def _phases(node: Node) -> int:
     So are the phases of a transposed convolution, and a pixel shuffle: neighbours of each remainder
     are neighbours in what is read.
     """
-    last = node.op.axis[-1].var
+    assert isinstance(node.op, ComputeOp)
+    analyzer = bounded(node.op.axis)
+    # as it stands, or without clamps that never hold
+    for body in (node.op.body, tuple(map(analyzer.simplify, node.op.body))):
+        steps = _steps_of_phases(body, node.op.axis[-1].var)
+        if steps in _PHASES and node.extents[-1] >= 2 * steps:
+            return steps
+    return 0
+
+
+def _steps_of_phases(body: Sequence[PrimExpr], last: Var) -> int:
+    """The one divisor of ``last + a number`` in expressions that have it nowhere else; or 0."""
     found: set[int] = set()
 
     def without_phases(n: Any) -> bool:
@@ -151,11 +161,7 @@ def _phases(node: Node) -> int:
                 return True
         return all(map(without_phases, n.parts))
 
-    assert isinstance(node.op, ComputeOp)
-    if not all(map(without_phases, node.op.body)) or len(found) != 1:
-        return 0
-    (steps,) = found
-    return steps if steps in _PHASES and node.extents[-1] >= 2 * steps else 0
+    return found.pop() if all(map(without_phases, body)) and len(found) == 1 else 0
 
 
 def _define_phases(group: Group, steps: int, lanes: int) -> int:
@@ -201,19 +207,8 @@ def _is_scattered(node: Node) -> bool:
     assert isinstance(node.op, ComputeOp)
     if all(access.stride(last) is not None for access in node.reads):
         return False
-    analyzer = Analyzer()
-    for axis in node.op.axis:
-        analyzer.bind_loop(axis.var, axis.domain.min, axis.domain.extent)
-    for n in nodes(node.op.body):
-        if type(n) is not ProducerLoad:
-            continue
-        place, pitch = Affine.constant(0), 1
-        for index, extent in zip(reversed(n.indices), reversed(n.producer.shape)):
-            place += analyzer.affine(index).scaled(pitch)
-            pitch *= int(extent)
-        if place.without(last).mentions({last}):
-            return True
-    return False
+    found = places(node.op.body, bounded(node.op.axis))
+    return any(place.without(last).mentions({last}) for place in found)
 
 
 def _define_unroll(group: Group, extent: int, lanes: int) -> Any:

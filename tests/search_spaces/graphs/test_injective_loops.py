@@ -152,9 +152,15 @@ def test_phases_are_interleaved(width: int, steps: int, before: int, target: str
         np.testing.assert_allclose(out, right, rtol=1e-6, err_msg=str(config))
 
 
-def test_an_image_twice_as_large_is_vectors() -> None:
+@pytest.mark.parametrize("mode", [None, "asymmetric", "half_pixel"])
+def test_an_image_twice_as_large_is_vectors(mode: str | None) -> None:
     X = te.placeholder((2, 5, 31), name="X")
-    R = te.compute((2, 10, 62), lambda c, y, x: X[c, y // 2, x // 2], name="R")
+    if mode is None:
+        R = te.compute((2, 10, 62), lambda c, y, x: X[c, y // 2, x // 2], name="R")
+    else:  # with clamps that never hold
+        how = {"method": "nearest_neighbor", "coordinate_transformation_mode": mode}
+        image = topi.image.resize2d(topi.expand_dims(X, 0), None, (10, 62), **how)
+        R = topi.squeeze(image, [0])
     task = whet.create_task(outputs=[R], args=[X, R], target=TARGET)
     rng = np.random.default_rng()
     x, space = rng.standard_normal((2, 5, 31)).astype("f"), task.config_space
