@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from whet.compiler.arith import Affine
+from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
-from whet.compiler.tir.expr import Add, Cast, IntImm, Mul, PrimExpr, ProducerLoad, Sub, Var
+from whet.compiler.tir.expr import (
+    Add,
+    Cast,
+    IntImm,
+    IterVar,
+    Mul,
+    PrimExpr,
+    ProducerLoad,
+    Sub,
+    Var,
+)
 from whet.compiler.tir.visit.rewrite import nodes
 
 
@@ -80,6 +90,29 @@ def affine(n: PrimExpr) -> Affine | None:
     if a.terms and b.terms:
         return None
     return a.scaled(b.const) if b.is_const else b.scaled(a.const)
+
+
+def bounded(axes: Iterable[IterVar]) -> Analyzer:
+    """An analyzer that knows the bounds of a stage's axes."""
+    analyzer = Analyzer()
+    for axis in axes:
+        analyzer.bind_loop(axis.var, axis.domain.min, axis.domain.extent)
+    return analyzer
+
+
+def places(body: Iterable[PrimExpr], analyzer: Analyzer) -> Iterator[Affine]:
+    """The place of each read in memory, in elements; what is not affine in it is an atom.
+
+    Quotients and remainders by which another shape is read cancel.
+    """
+    for n in nodes(body):
+        if type(n) is not ProducerLoad:
+            continue
+        place, pitch = Affine.constant(0), 1
+        for index, extent in zip(reversed(n.indices), reversed(n.producer.shape)):
+            place += analyzer.affine(index).scaled(pitch)
+            pitch *= int(extent)
+        yield place
 
 
 def composed(index: Affine | None, values: Mapping[Var, Affine | None]) -> Affine | None:

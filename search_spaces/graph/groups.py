@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine
-from whet.compiler.tir.expr import IterVar
-from whet.search_spaces.graph.access import Access, composed
+from whet.compiler.te.lang.tensor import ComputeOp
+from whet.compiler.te.lower.inlining import Inlining
+from whet.compiler.tir.expr import IterVar, Var
+from whet.search_spaces.graph.access import Access, bounded, composed, places
 from whet.search_spaces.graph.stages import (
     INJECTIVE,
     INLINE,
@@ -83,7 +85,29 @@ def _group(draft: _Draft, nodes: Sequence[Node], several: bool) -> Group:
         tuple(sorted(draft.rows)) if draft.members else (),
         draft.maps,
         f"{anchor.name}." if several else "",
+        _expanded(anchor, nodes) if anchor.role == INJECTIVE and not draft.members else anchor,
     )
+
+
+def _expanded(node: Node, nodes: Sequence[Node]) -> Node:
+    """A stage with what inlined stages compute in the place of their reads.
+
+    A reshape stays a read: the order of its elements is that of the tensor behind it.
+    """
+    inlined = {n.op: n.op for n in nodes if n.role == INLINE and not _reshapes(n)}
+    if inlined.keys().isdisjoint(access.tensor.op for access in node.reads):
+        return node
+    assert isinstance(node.op, ComputeOp)
+    expanded = Inlining(inlined.get).expanded
+    return replace(node, op=replace(node.op, body=tuple(map(expanded, node.op.body))))
+
+
+def _reshapes(node: Node) -> bool:
+    """True for a stage that reads at quotients or remainders of its axes, which cancel."""
+    if not isinstance(node.op, ComputeOp) or all(access.is_affine for access in node.reads):
+        return False
+    found = places(node.op.body, bounded(node.op.axis))
+    return all(isinstance(atom, Var) for place in found for atom in place.atoms)
 
 
 def _consumers(nodes: Sequence[Node]) -> dict[int, tuple[int, ...]]:

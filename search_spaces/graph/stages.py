@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, count
@@ -84,7 +84,7 @@ class Node:
 
     @cached_property
     def reads(self) -> tuple[Access, ...]:
-        """Every different read with its affine indices, of inlined producers, too."""
+        """Every different read with its affine indices; inlined producers are read as tensors."""
         return accesses(self.op) if isinstance(self.op, ComputeOp) else ()
 
     @cached_property
@@ -131,6 +131,9 @@ class Group:
         maps: node's index -> for each of its data axes the place of the axis of ``last`` that it
             is, or None; for members, the anchor and ``last``.
         prefix: of the knobs' names; empty where the graph has one group.
+        expanded: the anchor as its loops compute it: an injective one with the bodies of inlined
+            producers in the place of their reads, so that its reads are those of stored tensors.
+        inlined: the operations of the graph that are computed in their readers, as they are now.
         notes: by its class, what ``rewrite`` tells ``schedule``; fresh for each config.
         cfg: where knobs are defined and read, under a config.
         target: what is compiled for, under a config.
@@ -144,6 +147,8 @@ class Group:
     rows: tuple[int, ...] = ()
     maps: Mapping[int, tuple[int | None, ...]] = field(default_factory=dict)
     prefix: str = ""
+    expanded: Node | None = None
+    inlined: frozenset[Operation] = frozenset()
     notes: dict[type, Any] = field(default_factory=dict)
     cfg: Any = None
     target: Target = _LLVM
@@ -200,11 +205,12 @@ class Group:
             self.memo[key] = make()
         return self.memo[key]
 
-    def with_ops(self, ops: Mapping[int, Operation]) -> Group:
+    def with_ops(self, ops: Mapping[int, Operation], inlined: Iterable[Operation] = ()) -> Group:
         """The group with the operations as they are now.
 
         Args:
             ops: node's index -> its operation, for those that were rewritten.
+            inlined: the operations among them that are computed in their readers.
         """
 
         def now(*many: Node) -> tuple[Node, ...]:
@@ -213,7 +219,8 @@ class Group:
 
         parts = now(*self.consumers), now(*self.staged), now(*self.members)
         (anchor,), (consumers, staged, members) = now(self.anchor), parts
-        return replace(self, anchor=anchor, consumers=consumers, staged=staged, members=members)
+        new = replace(self, anchor=anchor, consumers=consumers, staged=staged, members=members)
+        return replace(new, inlined=frozenset(inlined))
 
 
 def plain_nodes(outputs: Sequence[Tensor]) -> tuple[Node, ...]:

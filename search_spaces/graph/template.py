@@ -66,14 +66,17 @@ def _rewritten(
     at = {group.anchor.index: (group, rule) for group, rule in chosen}
     ops: dict[Operation, Operation] = {}
     by_index: dict[int, Operation] = {}
+    inlined: list[Operation] = []
     for node in graph.nodes:
         op = by_index[node.index] = _reading_now(node.op, ops)
         if node.index in at:
             group, rule = at[node.index]
-            new = rule.rewrite(group.with_ops(by_index))
+            new = rule.rewrite(group.with_ops(by_index, inlined))
             op = by_index[node.index] = op if new is None else new.op
         ops[node.op] = op
-    return [group.with_ops(by_index) for group, _ in chosen], ops
+        if node.role == INLINE:
+            inlined.append(op)
+    return [group.with_ops(by_index, inlined) for group, _ in chosen], ops
 
 
 def _now(t: Tensor, ops: dict[Operation, Operation]) -> Tensor:

@@ -16,7 +16,7 @@ from whet.compiler.te.bounds import inference, ragged, threads
 from whet.compiler.te.bounds.extents import AffineSizes, Guards, pass_down, pass_up
 from whet.compiler.te.lang.relations import AT, INLINE, with_guards
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
-from whet.compiler.te.lower.inlining import Inlining
+from whet.compiler.te.lower.inlining import Inlining, inlined_in
 from whet.compiler.tir.expr import IterVar, Min, PrimExpr, ProducerLoad, Reduce, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import THREAD_BINDING, UNROLLED, VECTORIZED
@@ -86,7 +86,7 @@ class Bounds(inference.Inference[StageBounds]):
     # expressions
 
     def _inline(self) -> None:
-        inlining = Inlining(self.schedule)
+        inlining = Inlining(inlined_in(self.schedule))
         for stage in self.schedule.stages:
             if isinstance(stage.op, ExternOp):
                 self.bodies[stage] = ()

@@ -9,7 +9,7 @@ stack, not in Python's calls: chains may be long.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import Rewriter, nodes, substitute
 
 if TYPE_CHECKING:
+    from whet.compiler.te.lang.tensor import Operation
     from whet.compiler.te.schedule import Schedule
 
 
@@ -45,11 +46,25 @@ class _MissingError(Exception):
     """An element has to be expanded before the one at hand."""
 
 
-class Inlining:
-    """Puts what the inlined stages of a schedule compute where it is read."""
+def inlined_in(schedule: Schedule) -> Callable[[Operation], Operation | None]:
+    """From an operation to what its stage computes now, if a schedule inlines it; else to None."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        self._schedule = schedule
+    def computed(op: Operation) -> Operation | None:
+        stage = schedule.stage_map[op]
+        return stage.op if stage.attach_type == INLINE else None
+
+    return computed
+
+
+class Inlining:
+    """Puts what inlined operations compute where it is read.
+
+    Args:
+        computed: from an operation to what it computes where it is inlined; else to None.
+    """
+
+    def __init__(self, computed: Callable[[Operation], Operation | None]) -> None:
+        self._computed = computed
         self._elements: dict[tuple[Hashable, ...], _Element] = {}
         self._rewrite = Rewriter({ProducerLoad: self._replaced}, once=True)
 
@@ -80,7 +95,7 @@ class Inlining:
         return [x for x in map(self._element, plain) if x.value is None]
 
     def _is_inlined(self, n: ProducerLoad) -> bool:
-        return self._schedule.stage_map[n.producer.op].attach_type == INLINE
+        return self._computed(n.producer.op) is not None
 
     def _replaced(self, n: ProducerLoad) -> PrimExpr:
         n = self._rewrite.children(n)
@@ -92,11 +107,10 @@ class Inlining:
         return element.value
 
     def _element(self, n: ProducerLoad) -> _Element:
-        stage = self._schedule.stage_map[n.producer.op]
-        key = (stage, n.producer.value_index, *(_place_key(i) for i in n.indices))
+        op = self._computed(n.producer.op)
+        key = (op, n.producer.value_index, *(_place_key(i) for i in n.indices))
         known = self._elements.get(key)
         if known is None:
-            op = stage.op
             assert isinstance(op, ComputeOp)
             places = {a.var: ops.cast(a.dtype, i) for a, i in zip(op.axis, n.indices)}
             body = substitute(op.body[n.producer.value_index], places)

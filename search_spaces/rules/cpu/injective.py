@@ -6,19 +6,22 @@ Elementwise: all loops are one, in vectors.     Broadcasts: rows, and vectors wi
         C[f*8 + ramp(8)] = ...                          for j:
                                                             C[i, j*8 + ramp(8)] = ...
 
+Phases, ``A[x % 2, x // 2]``: vectors of each, interleaved as they are stored.
+
 Transposes: blocks that the cache holds, both ways (:mod:`transposes`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.schedule import Schedule
-from whet.compiler.tir.expr import ProducerLoad
-from whet.compiler.tir.visit.rewrite import nodes
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.expr import FloorDiv, FloorMod, IntImm, PrimExpr, Var
+from whet.search_spaces.graph.access import affine, bounded, places
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, Group, Node
@@ -38,6 +41,8 @@ from whet.search_spaces.rules.vectors import lanes_of
 
 # Rows of this many loops keep all threads busy without cutting rows themselves.
 _ROWS_A_THREAD = 4
+_PHASES = (2, 3, 4)  # steps that InterleaveLanes puts together
+_PHASE_BYTES = 32
 
 
 class Injective(Rule):
@@ -49,13 +54,15 @@ class Injective(Rule):
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Split, vectorise, share between threads; or put it into its readers."""
-        node = group.anchor
+        node = group.expanded or group.anchor
         lanes = lanes_of(group.target, node.dtype)
         crossing = crossing_of(node)
         if crossing is not None:
             blocks(s, group, crossing, lanes, lambda first: _inlined(s, group, first))
+        elif contiguous(node):
+            _flat(s, group, lanes)
         else:
-            (_flat if contiguous(node) else _rows)(s, group, lanes)
+            _rows(s, group, node, lanes)
 
 
 def _flat(s: Schedule, group: Group, lanes: int) -> None:
@@ -77,8 +84,16 @@ def _flat(s: Schedule, group: Group, lanes: int) -> None:
         stage.parallel(loops[0])
 
 
-def _rows(s: Schedule, group: Group, lanes: int) -> None:
-    node, stage = group.anchor, s[group.anchor.tensor]
+def _rows(s: Schedule, group: Group, node: Node, lanes: int) -> None:
+    """Vectors along rows.
+
+    Args:
+        s: the schedule.
+        group: its anchor is scheduled.
+        node: the anchor with inlined producers in it.
+        lanes: elements in a vector register.
+    """
+    stage = s[group.anchor.tensor]
     run = len(group.once("together", lambda: axes_together(node))[-1])
     extent = prod(node.extents[-run:])
     sizes = vector_sizes(extent, lanes)
@@ -89,9 +104,15 @@ def _rows(s: Schedule, group: Group, lanes: int) -> None:
     sizes = list(dict.fromkeys((1, *sizes)))
     size = group.choose("vector", sizes, first, around(sizes, first))
     unroll = _define_unroll(group, extent, sizes[-1])
+    steps = group.once("phases", lambda: _phases(node)) if first == 1 else 0
+    phases = _define_phases(group, steps, lanes) if steps else 0
     stream = define_stream(group)
     parallel = define_parallel(group)
-    if _inlined(s, group, {"vector": 1, "unroll": 1, "parallel": False}):
+    plain = {"phases": 0} if steps else {}
+    if _inlined(s, group, {"vector": 1, "unroll": 1, "parallel": False} | plain):
+        return
+    if phases:
+        _interleaved(s, group, steps, phases, parallel)
         return
     row = fused(stage, stage.op.axis[:-run])
     column = fused(stage, stage.op.axis[-run:])
@@ -110,6 +131,73 @@ def _rows(s: Schedule, group: Group, lanes: int) -> None:
     stage.parallel(row)
 
 
+def _phases(node: Node) -> int:
+    """The s of reads at ``x // s`` and ``x % s`` of the last axis and of nothing else of it; or 0.
+
+    So are the phases of a transposed convolution, and a pixel shuffle: neighbours of each remainder
+    are neighbours in what is read.
+    """
+    assert isinstance(node.op, ComputeOp)
+    analyzer = bounded(node.op.axis)
+    # as it stands, or without clamps that never hold
+    for body in (node.op.body, tuple(map(analyzer.simplify, node.op.body))):
+        steps = _steps_of_phases(body, node.op.axis[-1].var)
+        if steps in _PHASES and node.extents[-1] >= 2 * steps:
+            return steps
+    return 0
+
+
+def _steps_of_phases(body: Sequence[PrimExpr], last: Var) -> int:
+    """The one divisor of ``last + a number`` in expressions that have it nowhere else; or 0."""
+    found: set[int] = set()
+
+    def without_phases(n: Any) -> bool:
+        if n is last:
+            return False
+        if isinstance(n, FloorDiv | FloorMod) and isinstance(n.b, IntImm):
+            place = affine(n.a)
+            if place is not None and last in place.atoms:
+                found.add(n.b.value if place.coefficient(last) == 1 else 0)
+                return True
+        return all(map(without_phases, n.parts))
+
+    return found.pop() if all(map(without_phases, body)) and len(found) == 1 else 0
+
+
+def _define_phases(group: Group, steps: int, lanes: int) -> int:
+    """The lanes of a phase that are taken at once; 0: the elements in their order.
+
+    Two half registers, interleaved, are one: 512 bits waste more at the ends of rows.
+    """
+    node = group.anchor
+    sizes = [n for n in (lanes // 4, lanes // 2, lanes, 2 * lanes) if n > 1]
+    sizes = [n for n in sizes if n * steps <= node.extents[-1]] or [2]
+    half = [n for n in sizes if n * dt.itemsize(node.dtype) <= _PHASE_BYTES]
+    phases = int(group.choose("phases", [0, *sizes], half[-1] if half else sizes[0]))
+    for size in sizes:
+        pin(group, ("phases", size), {"vector": 1, "unroll": 1})
+    return phases
+
+
+def _interleaved(s: Schedule, group: Group, steps: int, size: int, parallel: bool) -> None:
+    """Vectors of each phase, whose lanes are interleaved as they are stored.
+
+    for x:
+        for b in unrolled(2):
+            C[x*16 + b + ramp(8, step 2)] = A[b, x*8 + ramp(8)]
+    """
+    stage = s[group.anchor.tensor]
+    *rows, x = stage.op.axis
+    outer, inner = stage.split(x, factor=steps * size)
+    lane, phase = stage.split(inner, factor=steps)
+    stage.reorder(*rows, outer, phase, lane)
+    stage.unroll(phase)
+    stage.vectorize(lane)
+    row = fused(stage, rows or [outer])
+    if parallel and row is not None:
+        stage.parallel(row)
+
+
 def _is_scattered(node: Node) -> bool:
     """True where neighbours along the last axis read elements at no known distance.
 
@@ -119,19 +207,8 @@ def _is_scattered(node: Node) -> bool:
     assert isinstance(node.op, ComputeOp)
     if all(access.stride(last) is not None for access in node.reads):
         return False
-    analyzer = Analyzer()
-    for axis in node.op.axis:
-        analyzer.bind_loop(axis.var, axis.domain.min, axis.domain.extent)
-    for n in nodes(node.op.body):
-        if type(n) is not ProducerLoad:
-            continue
-        place, pitch = Affine.constant(0), 1
-        for index, extent in zip(reversed(n.indices), reversed(n.producer.shape)):
-            place += analyzer.affine(index).scaled(pitch)
-            pitch *= int(extent)
-        if place.without(last).mentions({last}):
-            return True
-    return False
+    found = places(node.op.body, bounded(node.op.axis))
+    return any(place.without(last).mentions({last}) for place in found)
 
 
 def _define_unroll(group: Group, extent: int, lanes: int) -> Any:

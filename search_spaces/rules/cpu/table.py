@@ -25,6 +25,7 @@ RULES: tuple[str, ...] = (
     f"{_ROOM}.conv.rule:Convolution",
     f"{_ROOM}.conv.depthwise:Depthwise",
     f"{_ROOM}.tiling.tiled:Tiled",
+    f"{_ROOM}.windows:Windows",
     f"{_ROOM}.rows:Rows",
     f"{_ROOM}.reduction:Reduction",
     f"{_ROOM}.injective:Injective",

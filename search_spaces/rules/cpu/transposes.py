@@ -203,7 +203,7 @@ class _Plan:
 
 def _define(group: Group, crossing: Crossing, lanes: int) -> _Plan:
     """The knobs of blocks."""
-    squares = _squares(group.anchor, crossing, lanes)
+    squares = _squares(group.expanded or group.anchor, crossing, lanes)
     default, quick = _default(group, crossing, squares, lanes)
     most = _LARGEST_TILE // dt.itemsize(group.anchor.dtype) if squares else _LARGEST_PLAIN
     across, along = _tile_sizes(crossing)

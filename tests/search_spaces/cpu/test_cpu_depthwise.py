@@ -10,6 +10,7 @@ from cpu_gemm_checks import ONE, TWO, built
 from cpu_image_checks import check
 
 import whet
+from whet import te, topi
 from whet.compiler.errors import ArgumentError
 from whet.search_spaces.template import get_template
 
@@ -161,3 +162,52 @@ def test_flop_are_those_of_the_sums() -> None:
 def test_errors(layout: str, args: tuple, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         whet.create_task(f"depthwise_conv2d_{layout}", args=args, target=ONE)
+
+
+@pytest.mark.parametrize("copy", ["plane", "rows", "none"])
+@pytest.mark.parametrize(
+    ("image", "window", "strides", "padding", "dilation"),
+    [
+        ((13, 29), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+        ((31, 57), (3, 3), (2, 2), (0, 1, 1, 0), (1, 1)),
+        ((18, 70), (5, 4), (2, 3), (2, 1, 2, 2), (1, 1)),
+        ((21, 33), (3, 3), (1, 2), (2, 2, 2, 2), (2, 1)),
+        ((9, 40), (2, 3), (1, 1), (0, 0, 0, 0), (1, 2)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("relu", [False, True])
+def test_tiles_of_copies_and_of_the_image_itself(
+    image: tuple,
+    window: tuple,
+    strides: tuple,
+    padding: tuple,
+    dilation: tuple,
+    copy: str,
+    relu: bool,
+) -> None:
+    """Also where the image is what a cheap stage computes: relu(x + 1)."""
+    rng = np.random.default_rng()
+    x = rng.standard_normal((2, 3, *image)).astype("f")
+    w = rng.standard_normal((6, 1, *window)).astype("f")
+    X, W = te.placeholder(x.shape, name="X"), te.placeholder(w.shape, name="W")
+    before = topi.nn.relu(topi.add(X, 1.0)) if relu else X
+    top, left, bottom, right = padding
+    sides = [top, left, bottom, right]
+    R = topi.nn.group_conv2d_nchw(before, W, strides, sides, dilation, 3)
+    task = whet.create_task(outputs=[R], args=[X, W, R], target=TWO)
+    seen = np.maximum(x.astype("d") + 1, 0) if relu else x.astype("d")
+    given = w.astype("d").reshape(3, 2, *window).transpose(2, 3, 0, 1)
+    of = _reference(strides, padding, dilation)
+    right_one = np.moveaxis(of(np.moveaxis(seen, 1, -1), given), -1, 1)
+    space = task.config_space
+    (name,) = (k for k in space.knobs if k.endswith("copy"))
+    known = {k: space.default[k].val for k in space.knobs}
+    assert known[name] != "none" or not relu
+    for tile in rng.permutation(len(space.knobs[name.replace("copy", "tile")].choices))[:3]:
+        choice = space.knobs[name.replace("copy", "tile")].choices[tile]
+        config = space.from_choices(known | {name: copy, name.replace("copy", "tile"): choice})
+        s, args = task.instantiate(config)
+        out = np.full(right_one.shape, np.nan, "f")
+        whet.build(s, args, task.target)(x, w, out)
+        np.testing.assert_allclose(out, right_one, rtol=1e-4, atol=1e-4, err_msg=str(config))

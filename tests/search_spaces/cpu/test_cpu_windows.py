@@ -88,11 +88,11 @@ def test_a_row_of_windows_is_whole_vectors(level, pad):
     task = task_of((1, 8, 64, 64), "float32", "max", 3, 2, pad, False, level)
     kernel = kernel_of(task)
     text = kernel.get_source().split("ret i32 0")[0]
-    # three rows of three windows, two loads each, for each vector of a row
+    # three rows of the image, then three windows, two loads each, for each vector of a row
     vectors = 32 // lanes
     whole, rest = (vectors, 0) if pad else (31 // lanes, 31 % lanes)
-    assert text.count(f"load <{lanes} x float>, ptr") >= 9 * 2 * whole
-    assert text.count("shufflevector") >= 9 * whole
+    assert text.count(f"load <{lanes} x float>, ptr") >= 3 * 2 * whole
+    assert text.count("shufflevector") >= 3 * whole
     assert "gather" not in kernel.get_source("asm")
     if not rest:
         assert f"insertelement <{lanes} x float>" not in text

@@ -58,10 +58,14 @@ class Depthwise(Rule):
             depthwise_nhwc.define(cfg, shape, target)
             stages = depthwise_nhwc.ChannelsLast.of(cfg, given, taps, op.name, target)
         else:
-            depthwise_nchw.define(cfg, shape, target)
+            inside, _ = producers_inside(group, given, copied=True)
+            plain, _ = producers_inside(group, given, copied=False)
+            computed = len(inside) > len(plain) or given.data.op in group.inlined
+            depthwise_nchw.define(cfg, shape, target, computed)
             stages = depthwise_nchw.ChannelsFirst.of(cfg, given, taps, op.name)
         threads = define_threads(cfg, target, shape.flop // 2)
-        inlined, ahead = producers_inside(group, given, copied=not shape.channels_last)
+        copied = not shape.channels_last and cfg["copy"].val != "none"
+        inlined, ahead = producers_inside(group, given, copied=copied)
         group.note(_Note(taps, stages, inlined, ahead, threads))
         return stages.conv
 

@@ -7,27 +7,35 @@
             out[y, x] = acc
 
 Lanes read neighbours: the padded copy, which stays in the L1 cache, has the pixels of each phase of
-the horizontal stride side by side.
+the horizontal stride side by side. Small windows read the image itself (``copy=none``): rows
+outside of it are left out by a branch, pixels outside of it by masks at the ends of a row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.visit.rewrite import variables
 from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv.padded_image import vectorize_line
-from whet.search_spaces.rules.cpu.gemm.stages import accumulators, or_zero
+from whet.search_spaces.rules.cpu.gemm.stages import accumulators, or_zero, within
 from whet.search_spaces.rules.threads import Threads
 from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
 
 _ROWS = (1, 2, 3, 4, 6, 7, 8, 14)
+_USUAL = 8  # vectors of a tile: sums in flight, and code that the processor keeps decoded
+_WIDE = 4  # vectors of a whole row that one tile takes, where neighbouring lanes are read
+# Windows of so few elements, and strided ones, read the image as it is: to copy it takes longer
+# than their sums.
+_FEW_TAPS = 9
 _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
 
 
@@ -37,11 +45,12 @@ class ChannelsFirst:
 
     Attributes:
         cfg: has the knobs.
-        padded: the image with zeros around it. conv: the result.
+        padded: the image with zeros around it; None: the image is read as it is.
+        conv: the result.
     """
 
     cfg: Prefixed
-    padded: Tensor
+    padded: Tensor | None
     conv: Tensor
 
     @staticmethod
@@ -56,6 +65,8 @@ class ChannelsFirst:
         shape, data = given.form.shape, given.data
         yr, xr = cfg["tile"].val
         each = shape.co_group
+        if cfg["copy"].val == "none":
+            return ChannelsFirst(cfg, None, _direct(shape, data, taps, name))
         # Tiles at the edge read on beyond the image: there are zeros, too, and they need no guards.
         (sh, sw), (top, left), (h, w) = shape.strides, shape.before, shape.image
         oh, ow = shape.out
@@ -78,7 +89,10 @@ class ChannelsFirst:
         return ChannelsFirst(cfg, padded, te.compute(shape.result_shape, element, name=name))
 
     def schedule(self, s: Schedule, out: Stage, threads: Threads) -> None:
-        """Tiles of rows and pixels, a plane or some rows of the padded image at a time."""
+        """Tiles of rows and pixels, a plane or some rows of the padded image at a time.
+
+        A column of the window after the other: each row that was loaded is used by all its taps.
+        """
         cfg, padded = self.cfg, self.padded
         yr, xr = cfg["tile"].val
         acc = s[accumulators(s, self.conv, out)]
@@ -86,15 +100,40 @@ class ChannelsFirst:
         (yo, yi), (xo, xi) = out.split(y, factor=yr), out.split(x, factor=xr)
         register_tile(out, [n, o, yo, xo], [yi, xi])
         acc.compute_at(out, xo)
-        register_tile(acc, acc.op.axis[:2], [*acc.op.reduce_axis, *acc.op.axis[2:]])
-        s[padded].compute_at(out, yo if cfg["copy"].val == "rows" else o)
-        vectorize_line(s[padded], s[padded].op.axis[-1])
+        ry, rx = acc.op.reduce_axis
+        register_tile(acc, acc.op.axis[:2], [rx, ry, *acc.op.axis[2:]])
+        if padded is not None:
+            s[padded].compute_at(out, yo if cfg["copy"].val == "rows" else o)
+            vectorize_line(s[padded], s[padded].op.axis[-1])
         threads.run(out, n if int(self.conv.shape[1]) == 1 else o)
 
 
-def define(cfg: Prefixed, shape: ConvShape, target: Target) -> None:
-    """The knobs: rows and pixels of a tile, and how much is copied at a time."""
-    oh, ow = shape.out
+def _direct(shape: ConvShape, data: Tensor, taps: Tensor, name: str) -> Tensor:
+    """The convolution of the image as it is: rows outside are left out, pixels outside are 0."""
+    (sh, sw), (dh, dw), (top, left) = shape.strides, shape.dilation, shape.before
+    each, (ry, rx) = shape.co_group, shape.window_axes()
+
+    def element(b: Any, o: Any, y: Any, x: Any) -> Any:
+        row, pixel = y * sh + ry * dh - top, x * sw + rx * dw - left
+        tests = within((row, pixel), shape)
+        rows = [t for t in tests if rx.var not in variables(t)]
+        pixels = [t for t in tests if rx.var in variables(t)]
+        value = or_zero(data[b, o // each, row, pixel], pixels)
+        return te.sum(value * taps[o, ry, rx], [ry, rx], where=te.all(*rows) if rows else None)
+
+    return te.compute(shape.result_shape, element, name=name)
+
+
+def define(cfg: Prefixed, shape: ConvShape, target: Target, computed: bool) -> None:
+    """The knobs: rows and pixels of a tile, and how much is copied at a time.
+
+    Args:
+        cfg: where they are defined.
+        shape: the convolution.
+        target: whose vectors.
+        computed: whether a copy would compute the image's elements, too.
+    """
+    (oh, ow), sw = shape.out, shape.strides[1]
     lanes = lanes_of(target, shape.dtype)
     free = vector_registers(target) - 1 - shape.window[1]
     tiles = [
@@ -104,11 +143,16 @@ def define(cfg: Prefixed, shape: ConvShape, target: Target) -> None:
         if yr * v <= max(free, 1) and (yr == 1 or yr <= oh) and (v == 1 or (v - 1) * lanes < ow)
     ]
 
-    def work(tile: tuple[int, int]) -> tuple[int, int]:
+    plane = prod(shape.padded) * dt.itemsize(shape.dtype)
+    copied = "plane" if plane <= _PLANE_BYTES else "rows"
+    direct = not computed and (prod(shape.window) <= _FEW_TAPS or sw > 1)
+    rows = [xr for _, xr in tiles if xr >= ow and (xr <= _WIDE * lanes or sw > 1)]
+    row = min(rows) if direct and rows else 0  # a whole row: its ends need no tests of their own
+
+    def work(tile: tuple[int, int]) -> tuple[bool, int, int, int, int]:
         covered = -(-oh // tile[0]) * tile[0] * -(-ow // tile[1]) * tile[1]
-        return covered, -tile[0] * tile[1]
+        vectors = tile[0] * tile[1] // lanes
+        return tile[1] != row, covered, abs(vectors - _USUAL) // 2, tile[1], -tile[0]
 
     cfg.define_knob("tile", tiles, default=min(tiles, key=work))
-    h, w = shape.padded
-    plane = h * w * dt.itemsize(shape.dtype)
-    cfg.define_knob("copy", ["plane", "rows"], default="plane" if plane <= _PLANE_BYTES else "rows")
+    cfg.define_knob("copy", ["plane", "rows", "none"], default="none" if direct else copied)
