@@ -46,7 +46,7 @@ def add_runtimes(
     dtypes = [param.dtype for param in task.kernel_args if param.written]
     named = bool(getattr(a, "packed", False))
     ways = [named] if hasattr(a, "dtype") or not operator.weights else [False, True]
-    for library, runtime in _RUNTIMES.items():
+    for library, runtime in RUNTIMES.items():
         missing = [name for name in ("onnx", library) if find_spec(name) is None]
         if missing:
             peers.left_out.append(f"{library}: {missing[0]} is not installed: {_INSTALL}")
@@ -92,8 +92,8 @@ def _onnxruntime(threads: int, model: bytes, inputs: dict[str, np.ndarray]) -> C
     binding = session.io_binding()
     for name, array in inputs.items():
         _bound(binding.bind_input, name, array)
-    for k, array in enumerate(results):
-        _bound(binding.bind_output, f"out{k}", array)
+    for output, array in zip(session.get_outputs(), results):
+        _bound(binding.bind_output, output.name, array)
 
     def run(arrays: Any = inputs) -> Any:  # which keeps what is bound
         session.run_with_iobinding(binding)
@@ -130,4 +130,5 @@ def _openvino(threads: int, model: bytes, inputs: dict[str, np.ndarray]) -> Call
     return run
 
 
-_RUNTIMES: dict[str, Runtime] = {"onnxruntime": _onnxruntime, "openvino": _openvino}
+RUNTIMES: dict[str, Runtime] = {"onnxruntime": _onnxruntime, "openvino": _openvino}
+"""Library -> what makes a call of a model, in so many threads, on arrays of ours."""
