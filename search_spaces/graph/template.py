@@ -22,12 +22,22 @@ VERSION = 6
 _OF_KIND = {"cuda": 5}
 """Raise it when a change of a rule should retire the records made before it; of a kind of target
 whose rules change at other times, its own number."""
+_OPERATORS_OF_KIND = {"cuda": 0}
+"""That of templates of GEMMs and convolutions. On GPUs they had functions of their own, with
+numbers of their own, before rules made the same programs: those records apply."""
 
 
-def rules_version() -> int:
-    """The version of the rules for the target in force."""
+def rules_version(operator: bool = False) -> int:
+    """The version of the rules for the target in force.
+
+    Args:
+        operator: those that schedule templates of GEMMs and convolutions.
+    """
     target = Target.current(allow_none=True)
-    return VERSION if target is None else _OF_KIND.get(str(target.kind), VERSION)
+    if target is None:
+        return VERSION
+    own = _OPERATORS_OF_KIND if operator else _OF_KIND
+    return own.get(str(target.kind), VERSION)
 
 
 def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:

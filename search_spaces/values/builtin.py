@@ -54,16 +54,9 @@ _OF_KIND = {
     "cuda": {
         "matmul": "gpu.matmul:matmul",
         "dense": "gpu.matmul:dense",
-        "matvec": "gpu.matmul:matvec",
         "batch_matmul": "gpu.matmul:batch_matmul",
         "conv2d_nchw": "gpu.conv2d:conv2d_nchw",
         "conv2d_nhwc": "gpu.conv2d:conv2d_nhwc",
-        "conv1d_ncw": "gpu.conv_graph:conv1d_ncw",
-        "conv3d_ncdhw": "gpu.conv_graph:conv3d_ncdhw",
-        "conv2d_nchwc": "gpu.conv_graph:conv2d_nchwc",
-        "conv2d_transpose_nchw": "gpu.conv_graph:conv2d_transpose_nchw",
-        "depthwise_conv2d_nchw": "gpu.depthwise:depthwise_conv2d_nchw",
-        "depthwise_conv2d_nhwc": "gpu.depthwise:depthwise_conv2d_nhwc",
     }
 }
 
