@@ -55,8 +55,6 @@ _OF_KIND = {
         "matmul": "gpu.matmul:matmul",
         "dense": "gpu.matmul:dense",
         "batch_matmul": "gpu.matmul:batch_matmul",
-        "conv2d_nchw": "gpu.conv2d:conv2d_nchw",
-        "conv2d_nhwc": "gpu.conv2d:conv2d_nhwc",
     }
 }
 

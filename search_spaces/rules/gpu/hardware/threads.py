@@ -151,5 +151,5 @@ def schedule_staged(s: Schedule, group: Group, inlined: Collection[Operation]) -
     for node in group.staged:
         if node.op in inlined:
             s[node.op].compute_inline()
-        else:
+        elif node.op in s.stage_map:  # a rule may have seen through it
             bind_fused(s[node.tensor])

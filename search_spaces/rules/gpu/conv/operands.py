@@ -1,0 +1,96 @@
+"""The operands of a convolution as a GPU's blocks copy them: the order of weights in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from whet.compiler.te import ComputeOp, PlaceholderOp, Tensor
+from whet.compiler.tir.expr import ProducerLoad
+from whet.compiler.tir.visit.rewrite import substitute
+from whet.compiler.topi.half_precision import summed_in
+from whet.search_spaces.forms.conv import ConvOperands
+from whet.search_spaces.forms.conv_layout import weight_index
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.graph.access import Access, affine
+from whet.search_spaces.graph.stages import is_ahead
+
+
+@dataclass(frozen=True, eq=False)
+class GpuConv:
+    """A convolution and its operands.
+
+    Attributes:
+        given: the operands.
+        name, dtype: of the result.
+    """
+
+    given: ConvOperands
+    name: str
+    dtype: str
+
+    @property
+    def shape(self) -> ConvShape:
+        """The sizes."""
+        return self.given.form.shape
+
+    @property
+    def kind(self) -> str:
+        """The type that it is summed up in."""
+        return summed_in(self.shape.dtype)
+
+    @property
+    def data(self) -> Tensor:
+        """The image without the zeros around it."""
+        return self.given.data
+
+    def weight(self, o: Any, c: Any, *window: Any) -> Any:
+        """The weight of an output channel, an input channel of its group and a place."""
+        return self.given.weight(o, c, *window)
+
+    @property
+    def is_packed(self) -> bool:
+        """True if the weights are a copy that is made ahead of the kernel's calls."""
+        return is_ahead(self.given.load.producer.op)
+
+    def before_packing(self) -> GpuConv:
+        """The convolution of the weights that are copied ahead of the calls."""
+        load = self.given.load
+        op = load.producer.op
+        if not self.is_packed or not isinstance(op, ComputeOp):
+            return self
+        read = substitute(op.body[0], dict(zip((a.var for a in op.axis), load.indices)))
+        assert isinstance(read, ProducerLoad)
+        return replace(self, given=replace(self.given, load=read))
+
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbouring weights along (o, c, ry, rx); 0: there is one."""
+        form, load = self.given.form, self.given.load
+        access = Access(load.producer, tuple(affine(i) for i in load.indices))
+        axes = (*form.channels, *form.steps)
+        return tuple(0 if v is None else access.stride(v) or 0 for v in axes)
+
+    def in_memory(self, parts: Sequence[Any]) -> tuple[Any, ...]:
+        """What is given for (o, c, ry, rx) in the order in which weights lie in memory."""
+        o, c, ry, rx = range(4)
+        order = weight_index(self.shape, o, c, ry, rx)
+        strides = self.strides()
+        if all(strides[k] for k in order):
+            order = tuple(sorted(order, key=lambda k: -abs(strides[k])))
+        return tuple(parts[k] for k in order)
+
+    @property
+    def channels_inside(self) -> bool:
+        """True if output channels are nearer to each other in memory than input channels are."""
+        o, c, *_ = self.strides()
+        return self.shape.channels_last if 0 in (o, c) or o == c else abs(o) < abs(c)
+
+    @property
+    def is_oihw(self) -> bool:
+        """True if the weights are an input of the kernel, read as [o, c, ry, rx]."""
+        form, load = self.given.form, self.given.load
+        plain = isinstance(load.producer.op, PlaceholderOp) and isinstance(load, ProducerLoad)
+        wanted = (*form.channels, *form.steps)
+        same = len(wanted) == len(load.indices)
+        return plain and same and all(i is v for i, v in zip(load.indices, wanted))
