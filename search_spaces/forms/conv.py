@@ -19,7 +19,6 @@ from whet.compiler.tir.expr import (
     Add,
     And,
     Call,
-    Cast,
     FloatImm,
     IntImm,
     Mul,
@@ -32,7 +31,12 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute, variables
 from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.forms.conv_shape import ConvShape
-from whet.search_spaces.forms.widened_sum import DTYPES, operation_of, plain_reduction
+from whet.search_spaces.forms.widened_sum import (
+    DTYPES,
+    narrow,
+    operation_of,
+    plain_reduction,
+)
 from whet.search_spaces.graph.access import affine
 from whet.search_spaces.graph.stages import constant_extents, int_extent
 
@@ -186,11 +190,6 @@ def _seen_through(n: PrimExpr) -> PrimExpr:
     n = narrow(n)
     inner = _under_zeros(n)
     return n if inner is None else narrow(inner)
-
-
-def narrow(n: PrimExpr) -> PrimExpr:
-    """A number of half precision before it is widened to what sums are kept in."""
-    return n.value if isinstance(n, Cast) and summed_in(n.value.dtype) == n.dtype else n
 
 
 def _condition(n: Any) -> PrimExpr:

@@ -148,12 +148,6 @@ def test_large_contractions_prepack_int8x4():
             "elements are int32, no floats\n  leave the epilogue out, and compute",
         ),
         (
-            "conv2d_nchw",
-            (1, 8, 6, 6, 8, 3, 3, 1, 0, 1, 1, "int8", (), True),
-            TARGET,
-            "packed=True of weight for a GPU",
-        ),
-        (
             "dense",
             (8, 8, 8, "int8"),
             "llvm",

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whet.compiler import te
@@ -15,6 +15,7 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.expr import ProducerLoad
 from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.forms.contraction import (
     Axis,
@@ -22,6 +23,8 @@ from whet.search_spaces.forms.contraction import (
     contraction_of,
     extent_of,
 )
+from whet.search_spaces.forms.widened_sum import narrow
+from whet.search_spaces.graph.access import affine
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import TILED, Group
 from whet.search_spaces.knobs.prefixed import Prefixed
@@ -43,8 +46,8 @@ from whet.search_spaces.rules.gpu.hardware.device import processors
 from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES
 from whet.search_spaces.rules.gpu.hardware.threads import bind_fused, schedule_staged
 
-# A result with fewer rows or columns is not worth tiles.
-_FEWEST = 4
+# A result with fewer rows or columns is not worth tiles; that of a matrix product.
+_FEWEST, _FEWEST_ROWS = 4, 2
 # With fewer K iterations beside a window's, blocks of them would be mostly zeros.
 _FEW = 6
 # Windows of more places put neighbouring channels of the weights on different lines of the cache.
@@ -79,14 +82,14 @@ class GpuTiled(Rule):
 
     def applies(self, group: Group) -> bool:
         """A contraction of two operands, each with axes of the result that the other has not."""
-        found = contraction_of(group.anchor.op, _FEWEST) if group.role == TILED else None
+        found = _contraction(group) if group.role == TILED else None
         return found is not None and bool(_tiles(found))
 
     def rewrite(self, group: Group) -> Tensor | None:
         """Compute tiles, and read the result from them."""
         op = group.anchor.op
         assert isinstance(op, ComputeOp)
-        c = contraction_of(op, _FEWEST)
+        c = _contraction(group)
         assert c is not None
         words = as_packed_int8(c)
         kind = words.kind if words else summed_in(c.dtype)
@@ -99,6 +102,11 @@ class GpuTiled(Rule):
             c, before = words.prepacked(_prepacked(group, words, inlined))
         most = WORDS if words else MOST_BYTES
         left, right = (operand(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
+        if _is_matrix_product(c):
+            left, right = (
+                replace(x, name=narrow(load).producer.name)
+                for x, load in zip((left, right), (c.left, c.right))
+            )
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
         sums = gemm_stages(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
         group.note(_Gemm(c, sums, inlined, before))
@@ -114,6 +122,29 @@ class GpuTiled(Rule):
             s[group.anchor.op].compute_inline()
         loops = _loops(s[group.last.tensor], gemm.contraction, gemm.sums.plan)
         store_result(s, gemm.sums, loops)
+
+
+def _contraction(group: Group) -> Contraction | None:
+    """The contraction that a group is about, if there is enough of it for tiles; None: it is not.
+
+    Of plain matrices less is enough: their copies cost little.
+    """
+    c = contraction_of(group.anchor.op, _FEWEST_ROWS)
+    enough = c is not None and (min(c.counts) >= _FEWEST or _is_matrix_product(c))
+    return c if enough else None
+
+
+def _is_matrix_product(c: Contraction) -> bool:
+    """True for matrices as they lie in memory, each with one axis for the rows, columns, K."""
+    apart = all(
+        sum(x.extent > 1 for x in axes) <= 1 for axes in (c.lead, c.rows, c.columns, c.steps)
+    )
+    if not apart or c.windows or c.divided or not c.is_product:
+        return False
+    loads = [narrow(x) for x in (c.left, c.right)]
+    return all(
+        isinstance(x, ProducerLoad) and None not in [affine(i) for i in x.indices] for x in loads
+    )
 
 
 def _prepacked(group: Group, words: PackedInt8, inlined: Sequence[Operation]) -> tuple[int, ...]:
@@ -161,8 +192,9 @@ def _plan(
     size = dt.itemsize(summed_in(c.dtype))
     wide = sum(axis.extent > 1 for axis in (*c.rows, *c.columns, *channels))
     others = _OTHERS + _PLACE * max(0, wide - _AXES) + (_TOGETHER if words else 0)
+    costs = {} if _is_matrix_product(c) else {"others": others, "copying": _COPYING}
     gemm_shape = GemmShape(
-        extent_of(c.lead), rows, columns, cut, every // cut, size, others, _COPYING
+        extent_of(c.lead), rows, columns, cut, every // cut, size, **costs
     )
     plan = plan_of(Prefixed(group.cfg, group.prefix), group.target, gemm_shape, _tiles(c))
     if in_turn:
@@ -186,7 +218,11 @@ def _result(op: ComputeOp, c: Contraction, total: Tensor) -> Tensor:
         value = total(*lead, _counted(c.rows, at), _counted(c.columns, at))
         return value.astype(c.dtype)
 
-    return te.compute(tuple(op.output_shape(0)), element, name=op.name, tag=op.tag)
+    # the names that fingerprints of spaces, and so records, have had of either
+    one = "i" if _is_matrix_product(c) else "index"
+    names = [f"{one}{k}" for k in range(len(op.axis))]
+    shape = tuple(op.output_shape(0))
+    return te.compute(shape, element, name=op.name, tag=op.tag, varargs_names=names)
 
 
 def _counted(axes: Sequence[Axis], at: dict[Axis, Any]) -> Any:

@@ -29,10 +29,11 @@ from whet.search_spaces.rules.gpu.conv.operands import GpuConv
 from whet.search_spaces.rules.gpu.conv.rectangle import cheapest_rectangle, define_direct
 from whet.search_spaces.rules.gpu.conv.winograd import Transforms, Winograd, winograds
 from whet.search_spaces.rules.gpu.hardware.threads import schedule_staged
-from whet.search_spaces.rules.gpu.window import GpuWindow
 
 # Fewer output channels than this (a group's) leave most of a GEMM's tile empty.
 _FEW = 16
+# Of so many windows over one channel, what they read is worth copying.
+_FEWEST = 4
 Stages = Direct | Implicit | Transforms
 """The stages of an algorithm."""
 
@@ -54,12 +55,12 @@ class GpuConvolution(Rule):
     """Convolutions of images, channels first or last."""
 
     def applies(self, group: Group) -> bool:
-        """A convolution of floats; windows over each channel by itself are another rule's."""
+        """A convolution of floats; windows over one channel alone are another rule's."""
         form = form_of(group)
         if form is None or form.shape.layout not in ("NCHW", "NHWC"):
             return False
-        shape = form.shape
-        if shape.groups > 1 and shape.ci_group == 1 and GpuWindow().applies(group):
+        shape, (channels, *_) = form.shape, form.steps
+        if channels is None and (shape.groups > 1 or shape.co < _FEWEST):
             return False
         return bool(implicit_tiles(shape)) or cheapest_rectangle(shape, group.target)[0] < inf
 
