@@ -69,10 +69,10 @@ class ConvForm:
         body = plain_reduction(op)
         assert body is not None and isinstance(body.source[0], Mul)
         pair = body.source[0].a, body.source[0].b
-        image = _seen_through(pair[self.side])
+        image = without_zeros(pair[self.side])
         for _ in range(self.depth):
             assert isinstance(image, ProducerLoad) and isinstance(image.producer.op, ComputeOp)
-            image = _seen_through(image.producer.op.body[0])
+            image = without_zeros(image.producer.op.body[0])
         weight = narrow(pair[1 - self.side])
         assert isinstance(image, ProducerLoad) and isinstance(weight, ProducerLoad)
         return ConvOperands(self, image.producer, weight)
@@ -106,9 +106,7 @@ class ConvOperands:
         return substitute(self.load, {v: ops.convert(x) for v, x in values.items()})
 
 
-def conv_form(
-    op: Operation, zeros: Collection[Operation], half: bool = False
-) -> ConvForm | None:
+def conv_form(op: Operation, zeros: Collection[Operation], half: bool = False) -> ConvForm | None:
     """The convolution that a stage is; None: it is none.
 
     Args:
@@ -186,7 +184,8 @@ def _under_zeros(n: PrimExpr) -> PrimExpr | None:
     return chosen if isinstance(other, FloatImm | IntImm) and other.value == 0 else None
 
 
-def _seen_through(n: PrimExpr) -> PrimExpr:
+def without_zeros(n: PrimExpr) -> PrimExpr:
+    """The value of which there may be a zero instead, before it is widened."""
     n = narrow(n)
     inner = _under_zeros(n)
     return n if inner is None else narrow(inner)

@@ -24,7 +24,13 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.topi.half_precision import stored, widened
 from whet.search_spaces.graph.canonical_args import DTYPE, SHAPE, Kind, canonical_arguments
 from whet.search_spaces.graph.compute_graph import ComputeGraph
-from whet.search_spaces.graph.template import VERSION, rules_version, schedule_graph
+from whet.search_spaces.graph.template import (
+    OPERATORS,
+    OTHERS,
+    VERSION,
+    rules_version,
+    schedule_graph,
+)
 from whet.search_spaces.template import Template, template
 from whet.search_spaces.template.config_scope import get_config
 
@@ -91,7 +97,7 @@ class NamedGraph:
     @property
     def version(self) -> int:
         """The version of what it computes, and of the rules for the target in force."""
-        return self._version + _VERSIONS * rules_version(self._operator)
+        return self._version + _VERSIONS * rules_version(OPERATORS if self._operator else OTHERS)
 
 
 def graph_version(version: int) -> int:

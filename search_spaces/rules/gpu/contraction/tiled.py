@@ -193,9 +193,7 @@ def _plan(
     wide = sum(axis.extent > 1 for axis in (*c.rows, *c.columns, *channels))
     others = _OTHERS + _PLACE * max(0, wide - _AXES) + (_TOGETHER if words else 0)
     costs = {} if _is_matrix_product(c) else {"others": others, "copying": _COPYING}
-    gemm_shape = GemmShape(
-        extent_of(c.lead), rows, columns, cut, every // cut, size, **costs
-    )
+    gemm_shape = GemmShape(extent_of(c.lead), rows, columns, cut, every // cut, size, **costs)
     plan = plan_of(Prefixed(group.cfg, group.prefix), group.target, gemm_shape, _tiles(c))
     if in_turn:
         default = "loops" if extent_of(c.windows) <= _LARGE else "steps"

@@ -23,7 +23,6 @@ from whet.compiler import te
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.topi.half_precision import summed_in
-from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.forms.conv_layout import (
     channel_of,
     channels_first,
@@ -32,6 +31,7 @@ from whet.search_spaces.forms.conv_layout import (
     split_channel,
     split_groups,
 )
+from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
 from whet.search_spaces.rules.gpu.conv.operands import GpuConv
 from whet.search_spaces.rules.gpu.conv.rectangle import Rectangle

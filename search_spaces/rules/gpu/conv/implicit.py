@@ -18,8 +18,6 @@ from whet.compiler import te
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
-from whet.search_spaces.forms.conv_shape import ConvShape
-from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.forms.conv_layout import (
     channel_of,
     channels_first,
@@ -28,6 +26,8 @@ from whet.search_spaces.forms.conv_layout import (
     split_channel,
     split_groups,
 )
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.gpu.contraction.gemm import GemmStages, Operand, gemm_stages
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,

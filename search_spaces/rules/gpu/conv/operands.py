@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from whet.compiler.te import ComputeOp, PlaceholderOp, Tensor
-from whet.compiler.tir.expr import ProducerLoad
-from whet.compiler.tir.visit.rewrite import substitute
+from whet.compiler.tir.expr import ProducerLoad, Var
+from whet.compiler.tir.visit.rewrite import substitute, variables
 from whet.compiler.topi.half_precision import summed_in
-from whet.search_spaces.forms.conv import ConvOperands
+from whet.search_spaces.forms.conv import ConvOperands, without_zeros
 from whet.search_spaces.forms.conv_layout import weight_index
 from whet.search_spaces.forms.conv_shape import ConvShape
-from whet.search_spaces.graph.access import Access, affine
+from whet.search_spaces.graph.access import affine
 from whet.search_spaces.graph.stages import is_ahead
 
 
@@ -64,27 +64,36 @@ class GpuConv:
         assert isinstance(read, ProducerLoad)
         return replace(self, given=replace(self.given, load=read))
 
-    def strides(self) -> tuple[int, ...]:
-        """Elements between neighbouring weights along (o, c, ry, rx); 0: there is one."""
-        form, load = self.given.form, self.given.load
-        access = Access(load.producer, tuple(affine(i) for i in load.indices))
-        axes = (*form.channels, *form.steps)
-        return tuple(0 if v is None else access.stride(v) or 0 for v in axes)
+    def strides(self) -> tuple[int | None, ...]:
+        """Elements between neighbouring weights along (o, c, ry, rx); None: nobody knows."""
+        form, read = self.given.form, _as_stored(self.given.load)
+        steps: dict[Var, int | None] = {}
+        width = 1
+        for index, extent in zip(reversed(read.indices), reversed(read.producer.shape)):
+            found = affine(index)
+            for v in variables(index):
+                before = steps.get(v, 0)
+                known = found is not None and before is not None
+                steps[v] = before + width * found.coefficient(v) if known else None
+            width *= int(extent)
+        return tuple(None if v is None else steps.get(v) for v in (*form.channels, *form.steps))
 
     def in_memory(self, parts: Sequence[Any]) -> tuple[Any, ...]:
         """What is given for (o, c, ry, rx) in the order in which weights lie in memory."""
         o, c, ry, rx = range(4)
         order = weight_index(self.shape, o, c, ry, rx)
-        strides = self.strides()
-        if all(strides[k] for k in order):
-            order = tuple(sorted(order, key=lambda k: -abs(strides[k])))
+        strides = [abs(n) for n in self.strides() if n is not None]
+        if len(strides) == len(order):
+            order = tuple(sorted(order, key=lambda k: -strides[k]))
         return tuple(parts[k] for k in order)
 
     @property
     def channels_inside(self) -> bool:
         """True if output channels are nearer to each other in memory than input channels are."""
-        o, c, *_ = self.strides()
-        return self.shape.channels_last if 0 in (o, c) or o == c else abs(o) < abs(c)
+        o, c, *_ = (n if n is None else abs(n) for n in self.strides())
+        if o is None and c is not None:
+            return c > 1
+        return self.shape.channels_last if o is None or c is None or o == c else o < c
 
     @property
     def is_oihw(self) -> bool:
@@ -94,3 +103,14 @@ class GpuConv:
         wanted = (*form.channels, *form.steps)
         same = len(wanted) == len(load.indices)
         return plain and same and all(i is v for i, v in zip(load.indices, wanted))
+
+
+def _as_stored(load: ProducerLoad) -> ProducerLoad:
+    """A read of what a stage makes as one of what it only puts elsewhere, zeros between or not."""
+    while isinstance(load.producer.op, ComputeOp) and not is_ahead(load.producer.op):
+        op = load.producer.op
+        value = without_zeros(op.body[0])
+        if op.reduce_axis or len(op.body) > 1 or type(value) is not ProducerLoad:
+            break
+        load = substitute(value, dict(zip((a.var for a in op.axis), load.indices)))
+    return load

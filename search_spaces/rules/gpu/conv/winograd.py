@@ -26,8 +26,8 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.winograd import WINDOW, matrix_row
 from whet.compiler.topi.nn.winograd_matrices import Matrix, winograd_matrices
-from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.forms.conv_layout import channels_first, in_layout, pixel
+from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.rules.cpu.conv.winograd import variants
 from whet.search_spaces.rules.gpu.contraction.gemm import (
     GemmStages,
