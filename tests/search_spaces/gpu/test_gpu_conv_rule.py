@@ -191,3 +191,41 @@ def test_odd_operands_in_the_emulator(which, algorithm, gpu_full):
     for config in found[: 2 if gpu_full else 1]:
         emulated(task, config, given, wanted, gpu_full, near)
     assert found
+
+
+@pytest.mark.gpu_matrix(1)
+@pytest.mark.parametrize("dtype", ("float32", "float16"))
+def test_a_matrix_times_itself(dtype, gpu_full):
+    A, k = te.placeholder((37, 41), dtype, name="A"), te.reduce_axis((0, 41), name="k")
+    C = te.compute((37, 37), lambda i, j: te.sum(A[i, k] * A[j, k], axis=k), name="C")
+    task = whet.create_task(outputs=[C], args=[A, C], target=TARGET)
+    a = np.random.default_rng(4).uniform(-1, 1, (37, 41)).astype(dtype)
+    wanted = a.astype("f8") @ a.astype("f8").T
+    near = {"float16": 4e-3, "float32": 2e-5}[dtype]
+    emulated(task, task.config_space.default, [a], wanted, gpu_full, near)
+
+
+@pytest.mark.gpu_matrix(2)
+@pytest.mark.parametrize("layout", ("nchw", "nhwc"))
+def test_a_residual_block_and_a_result_that_is_read_twice(layout):
+    """Each convolution has knobs of its own; the first one's result is an output, too."""
+    first = layout == "nchw"
+    x = te.placeholder((1, 16, 7, 6) if first else (1, 7, 6, 16), name="x")
+    v, w = (te.placeholder((16, 16, 3, 3) if first else (3, 3, 16, 16), name=n) for n in ("v", "w"))
+    conv = getattr(nn, f"conv2d_{layout}")
+    middle = nn.relu(conv(x, v, 1, 1, 1))
+    out = nn.relu(topi.add(conv(middle, w, 1, 1, 1), x))
+    args = [x, v, w, middle, out]
+    task = whet.create_task(outputs=[middle, out], args=args, target=TARGET)
+    space, rng = task.config_space, np.random.default_rng(8)
+    assert sum(name.endswith("algorithm") for name in space.knobs) == 2
+    given = [rng.uniform(-1, 1, [int(d) for d in t.shape]).astype("float32") for t in args[:3]]
+    wanted = [np.zeros([int(d) for d in t.shape], "float32") for t in args[3:]]
+    whet.build(te.create_schedule([middle.op, out.op]), args, "llvm")(*given, *wanted)
+    device = whet.device("cuda-emulator")
+    for config in (space.default, *(space.decode(p) for p in space.valid_points.sample(rng, 2))):
+        f = whet.build(*task.instantiate(config), task.target)
+        held = [whet.nd.array(a, device) for a in (*given, *(np.full_like(a, 77) for a in wanted))]
+        f(*held)
+        for got, right in zip(held[3:], wanted, strict=True):
+            np.testing.assert_allclose(got.numpy(), right, 1e-4, 1e-3)

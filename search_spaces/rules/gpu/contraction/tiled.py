@@ -102,10 +102,10 @@ class GpuTiled(Rule):
             c, before = words.prepacked(_prepacked(group, words, inlined))
         most = WORDS if words else MOST_BYTES
         left, right = (operand(op.name, c, k, outer, steps, inlined, most) for k in (0, 1))
-        if _is_matrix_product(c):
+        matrices = _matrices(c)
+        if matrices is not None:
             left, right = (
-                replace(x, name=narrow(load).producer.name)
-                for x, load in zip((left, right), (c.left, c.right))
+                replace(x, name=read.producer.name) for x, read in zip((left, right), matrices)
             )
         loops = tuple((axis.var.name, axis.extent) for axis in outer)
         sums = gemm_stages(left, right, lead, loops, extent_of(steps), plan, kind, c.term)
@@ -130,21 +130,21 @@ def _contraction(group: Group) -> Contraction | None:
     Of plain matrices less is enough: their copies cost little.
     """
     c = contraction_of(group.anchor.op, _FEWEST_ROWS)
-    enough = c is not None and (min(c.counts) >= _FEWEST or _is_matrix_product(c))
+    enough = c is not None and (min(c.counts) >= _FEWEST or _matrices(c) is not None)
     return c if enough else None
 
 
-def _is_matrix_product(c: Contraction) -> bool:
-    """True for matrices as they lie in memory, each with one axis for the rows, columns, K."""
-    apart = all(
-        sum(x.extent > 1 for x in axes) <= 1 for axes in (c.lead, c.rows, c.columns, c.steps)
+def _matrices(c: Contraction) -> tuple[ProducerLoad, ProducerLoad] | None:
+    """The reads of two matrices, where each has one axis of the rows, the columns, K; else None."""
+    several = any(
+        sum(x.extent > 1 for x in axes) > 1 for axes in (c.lead, c.rows, c.columns, c.steps)
     )
-    if not apart or c.windows or c.divided or not c.is_product:
-        return False
-    loads = [narrow(x) for x in (c.left, c.right)]
-    return all(
-        isinstance(x, ProducerLoad) and None not in [affine(i) for i in x.indices] for x in loads
-    )
+    a, b = narrow(c.left), narrow(c.right)
+    if several or c.windows or c.divided or not c.is_product:
+        return None
+    if type(a) is not ProducerLoad or type(b) is not ProducerLoad:
+        return None
+    return None if None in [affine(i) for i in (*a.indices, *b.indices)] else (a, b)
 
 
 def _prepacked(group: Group, words: PackedInt8, inlined: Sequence[Operation]) -> tuple[int, ...]:
@@ -192,8 +192,9 @@ def _plan(
     size = dt.itemsize(summed_in(c.dtype))
     wide = sum(axis.extent > 1 for axis in (*c.rows, *c.columns, *channels))
     others = _OTHERS + _PLACE * max(0, wide - _AXES) + (_TOGETHER if words else 0)
-    costs = {} if _is_matrix_product(c) else {"others": others, "copying": _COPYING}
-    gemm_shape = GemmShape(extent_of(c.lead), rows, columns, cut, every // cut, size, **costs)
+    gemm_shape = GemmShape(extent_of(c.lead), rows, columns, cut, every // cut, size)
+    if _matrices(c) is None:
+        gemm_shape = replace(gemm_shape, others=others, copying=_COPYING)
     plan = plan_of(Prefixed(group.cfg, group.prefix), group.target, gemm_shape, _tiles(c))
     if in_turn:
         default = "loops" if extent_of(c.windows) <= _LARGE else "steps"
@@ -217,7 +218,7 @@ def _result(op: ComputeOp, c: Contraction, total: Tensor) -> Tensor:
         return value.astype(c.dtype)
 
     # the names that fingerprints of spaces, and so records, have had of either
-    one = "i" if _is_matrix_product(c) else "index"
+    one = "index" if _matrices(c) is None else "i"
     names = [f"{one}{k}" for k in range(len(op.axis))]
     shape = tuple(op.output_shape(0))
     return te.compute(shape, element, name=op.name, tag=op.tag, varargs_names=names)

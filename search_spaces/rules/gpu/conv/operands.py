@@ -73,8 +73,10 @@ class GpuConv:
             found = affine(index)
             for v in variables(index):
                 before = steps.get(v, 0)
-                known = found is not None and before is not None
-                steps[v] = before + width * found.coefficient(v) if known else None
+                if found is None or before is None:
+                    steps[v] = None
+                else:
+                    steps[v] = before + width * found.coefficient(v)
             width *= int(extent)
         return tuple(None if v is None else steps.get(v) for v in (*form.channels, *form.steps))
 

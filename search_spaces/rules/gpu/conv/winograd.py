@@ -173,8 +173,8 @@ class Transforms:
         sums = gemm_stages(left, right, (w.across, w.across), (), shape.ci, plan, of.kind)
         dims = (w.across, w.across, left.extent, right.extent)
         products = te.compute(dims, lambda *i: sums.total(*i), name="products")
-        *inverse, conv = _inverse(w, products, of)
-        return Transforms(w, of, packed, filters, pixels, sums, products, tuple(inverse), conv)
+        half, whole, conv = _inverse(w, products, of)
+        return Transforms(w, of, packed, filters, pixels, sums, products, (half, whole), conv)
 
     def schedule(self, s: Schedule, out: Stage) -> None:
         """Schedule the stages, and the one that stores the result."""
