@@ -275,7 +275,7 @@ def computed_ahead(t: Tensor) -> Tensor:
 
     The kernel then takes what ``Module.pack_weights`` makes of ``t`` in the place of it.
     """
-    return compute(t.shape, lambda *index: t(*index), "packed", attrs={_AHEAD: True})
+    return compute(t.shape, lambda *i: t(*i), t.name, attrs={_AHEAD: True})
 
 
 def is_ahead(op: Operation) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from whet.compiler import te
 from whet.compiler.te import ComputeOp, PlaceholderOp, Tensor
 from whet.compiler.tir.expr import ProducerLoad, Var
 from whet.compiler.tir.visit.rewrite import substitute, variables
@@ -63,6 +64,22 @@ class GpuConv:
         read = substitute(op.body[0], dict(zip((a.var for a in op.axis), load.indices)))
         assert isinstance(read, ProducerLoad)
         return replace(self, given=replace(self.given, load=read))
+
+    def copied(self) -> tuple[GpuConv, Tensor]:
+        """The convolution of a copy of the weights that is called what it is; and that copy."""
+        load = self.given.load
+        op = load.producer.op
+        assert isinstance(op, ComputeOp)
+        own = [axis.var for axis in op.axis]
+        (value,) = op.body
+        copy = te.compute(
+            load.producer.shape,
+            lambda *index: substitute(value, dict(zip(own, index, strict=True))),
+            name="packed",
+        )
+        read = copy(*load.indices)
+        assert isinstance(read, ProducerLoad)
+        return replace(self, given=replace(self.given, load=read)), copy
 
     def strides(self) -> tuple[int | None, ...]:
         """Elements between neighbouring weights along (o, c, ry, rx); None: nobody knows."""

@@ -28,7 +28,7 @@ from whet.search_spaces.rules.gpu.conv.implicit import (
 from whet.search_spaces.rules.gpu.conv.operands import GpuConv
 from whet.search_spaces.rules.gpu.conv.rectangle import cheapest_rectangle, define_direct
 from whet.search_spaces.rules.gpu.conv.winograd import Transforms, Winograd, winograds
-from whet.search_spaces.rules.gpu.hardware.threads import schedule_staged
+from whet.search_spaces.rules.gpu.hardware.threads import bind_fused, schedule_staged
 
 # Fewer output channels than this (a group's) leave most of a GEMM's tile empty.
 _FEW = 16
@@ -45,10 +45,12 @@ class _Note:
     Attributes:
         stages: what computes the convolution.
         inlined: producers that are computed where they are read.
+        packed: the copy of the weights that is made ahead of the calls, if it is one.
     """
 
     stages: Stages
     inlined: Sequence[Operation]
+    packed: Tensor | None
 
 
 class GpuConvolution(Rule):
@@ -69,14 +71,17 @@ class GpuConvolution(Rule):
         form, op = form_of(group), group.anchor.op
         assert form is not None
         of = GpuConv(form.operands(op), op.name, op.output_dtype(0))
-        stages = _stages(Prefixed(group.cfg, group.prefix), of, group.target)
-        group.note(_Note(stages, computed_as_read(group)))
+        stages, packed = _stages(Prefixed(group.cfg, group.prefix), of, group.target)
+        group.note(_Note(stages, computed_as_read(group), packed))
         return stages.conv
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Schedule the stages, and what computes the operands."""
         note = group.noted(_Note)
         schedule_staged(s, group, note.inlined)
+        if note.packed is not None:
+            bind_fused(s[note.packed])
+            s[note.packed].compute_ahead()
         if group.consumers:
             s[group.anchor.op].compute_inline()
         note.stages.schedule(s, s[group.last.op])
@@ -90,12 +95,17 @@ def form_of(group: Group) -> ConvForm | None:
     return group.once((ConvForm, "half"), lambda: conv_form(group.anchor.op, zeros, half=True))
 
 
-def _stages(cfg: Prefixed, of: GpuConv, target: Target) -> Stages:
-    """The stages of the algorithm in force; all knobs are defined whatever it is."""
+def _stages(cfg: Prefixed, of: GpuConv, target: Target) -> tuple[Stages, Tensor | None]:
+    """The stages of the algorithm in force, and the copy of the weights that is made ahead.
+
+    All knobs are defined whatever the algorithm is.
+    """
     shape = of.shape
     if not implicit_tiles(shape):
         cfg.define_knob("algorithm", ["direct"])
-        return Direct.stages(of, define_direct(cfg, shape, target))
+        rectangle = define_direct(cfg, shape, target)
+        of, packed = of.copied() if of.is_packed else (of, None)
+        return Direct.stages(of, rectangle), packed
     transformed = {w.name: w for w in winograds(shape)}
     gemms = {
         "implicit": implicit_gemm_shape(shape),
@@ -113,11 +123,12 @@ def _stages(cfg: Prefixed, of: GpuConv, target: Target) -> Stages:
     )
     order = define_steps(knobs_of("implicit"), shape)
     rectangle = define_direct(knobs_of("direct"), shape, target)
+    if chosen in transformed:
+        return Transforms.stages(of, transformed[chosen], plan.of(gemms[chosen], target)), None
+    of, packed = of.copied() if of.is_packed else (of, None)
     if chosen == "direct":
-        return Direct.stages(of, rectangle)
-    if chosen == "implicit":
-        return Implicit.stages(of, plan, order)
-    return Transforms.stages(of, transformed[chosen], plan.of(gemms[chosen], target))
+        return Direct.stages(of, rectangle), packed
+    return Implicit.stages(of, plan, order), packed
 
 
 def _default(
