@@ -13,6 +13,7 @@ from whet import te
 from whet.compiler import topi
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.template import rule_of
+from whet.search_spaces.template import get_template
 
 nn = topi.nn
 
@@ -229,3 +230,58 @@ def test_a_residual_block_and_a_result_that_is_read_twice(layout):
         f(*held)
         for got, right in zip(held[3:], wanted, strict=True):
             np.testing.assert_allclose(got.numpy(), right, 1e-4, 1e-3)
+
+
+BEFORE = [
+    (
+        "matmul",
+        (64, 96, 128, False, False, "float32", ("bias", "relu"), False),
+        "379e6bdf67abc87a0429a72fbc1dff3c",
+    ),
+    (
+        "dense",
+        (9, 33, 17, "float16", ("bias", "relu"), False),
+        "05cb1344fbfbc77039f7f35288f12e33",
+    ),
+    (
+        "conv2d_nchw",
+        (1, 64, 56, 56, 64, 3, 3, (1, 1), (1, 1), (1, 1), 1, "float32", ("bias", "relu"), False),
+        "dd2a4aa623243b046ebeb21f2b4c3b6b",
+    ),
+    (
+        "conv2d_nhwc",
+        (2, 16, 7, 9, 24, 3, 3, (1, 1), (1, 1), (1, 1), 1, "float16", ("bias", "relu"), True),
+        "fe2dba1ccec348d14b0835aca4ab9fa0",
+    ),
+    (
+        "depthwise_conv2d_nchw",
+        (1, 5, 9, 10, 3, 3, 1, 1, 1, 1, "float32", ("bias", "relu"), False),
+        "e27c6705a8d8147c71a7da16b6b56a14",
+    ),
+    (
+        "matvec",
+        (100, 333, "int8", ()),
+        "045bba9d47135c82b5d603014cb1606b",
+    ),
+]
+"""Templates, arguments and the fingerprints that their spaces had as functions for GPUs alone."""
+
+
+@pytest.mark.parametrize(("name", "args", "fingerprint"), BEFORE)
+def test_records_of_functions_for_gpus_alone_apply(name, args, fingerprint):
+    assert whet.create_task(name, args=args, target=TARGET).config_space.fingerprint == fingerprint
+
+
+def test_versions_of_rules_of_gpus():
+    """A contraction's rules changed when they became the templates'; others did not."""
+    A, B = te.placeholder((64, 64), name="A"), te.placeholder((64, 64), name="B")
+    with whet.Target(TARGET):
+        versions = [
+            whet.create_task(outputs=[out], args=args, target=TARGET).template.version_now()
+            for out, args in (
+                ((m := topi.matmul(A, B)), [A, B, m]),
+                ((r := nn.softmax(A)), [A, r]),
+            )
+        ]
+        named = [get_template(n).version_now() for n in ("matmul", "conv2d_nhwc", "softmax")]
+    assert versions == [6, 5] and named == [2, 1, 5001]

@@ -26,7 +26,7 @@ from whet.search_spaces.forms.contraction import (
 from whet.search_spaces.forms.widened_sum import narrow
 from whet.search_spaces.graph.access import affine
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import TILED, Group
+from whet.search_spaces.graph.stages import TILED, Group, is_ahead
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.tiling.tiled import computed_as_read
 from whet.search_spaces.rules.gpu.contraction.gemm import (
@@ -68,7 +68,8 @@ class _Gemm:
         contraction: as a GEMM, of packed int8x4 where it is one of int8.
         sums: the tiles.
         inlined: producers that are computed where they are read.
-        words: prepacked operands, each made by a kernel before the GEMM.
+        words: prepacked operands, each made by a kernel before the GEMM; of weights that are packed
+            ahead of the calls, there.
     """
 
     contraction: Contraction
@@ -118,6 +119,10 @@ class GpuTiled(Rule):
         schedule_staged(s, group, gemm.inlined)
         for words in gemm.words:
             bind_fused(s[words])
+            (source,) = (t.op for t in words.op.input_tensors)
+            if is_ahead(source):
+                s[source].compute_inline()
+                s[words].compute_ahead()
         if group.consumers:
             s[group.anchor.op].compute_inline()
         loops = _loops(s[group.last.tensor], gemm.contraction, gemm.sums.plan)
@@ -150,25 +155,28 @@ def _matrices(c: Contraction) -> tuple[ProducerLoad, ProducerLoad] | None:
 def _prepacked(group: Group, words: PackedInt8, inlined: Sequence[Operation]) -> tuple[int, ...]:
     """The operands that a kernel before the GEMM packs; the knob where there is a choice.
 
-    Words that a transpose4x4 makes in registers, however K is counted, are not worth a kernel.
+    Words that a transpose4x4 makes in registers, however K is counted, are not worth a kernel;
+    those of weights that are packed ahead of the calls cost none.
     """
     c, many = words.contraction, processors(group.target)
     channels = tuple(axis for axis in c.steps if axis not in c.windows)
     orders = ((c.windows, channels), ((), c.steps))
     name = group.anchor.name
+    apart = {k: x for k, x in enumerate(words.scattered) if x is not None}
+    ahead = tuple(k for k, x in apart.items() if is_ahead(x.load.producer.op))
     scattered = {
         k: x
-        for k, x in enumerate(words.scattered)
-        if x is not None
+        for k, x in apart.items()
+        if k not in ahead
         and any(operand(name, c, k, *order, inlined, WORDS).lanes == 1 for order in orders)
     }
     if not scattered:
-        return ()
+        return ahead
     places = (c.rows, c.columns)
     gains = (gain(c, places[k], places[1 - k], x, many) for k, x in scattered.items())
     default = "stored" if sum(gains) > 0 else "copied"
     choice = group.choose("words", ("copied", "stored"), default)
-    return tuple(scattered) if choice == "stored" else ()
+    return (*ahead, *scattered) if choice == "stored" else ahead
 
 
 def _tiles(c: Contraction) -> list[tuple[int, int, int, int]]:
