@@ -64,7 +64,7 @@ def rule_of(group: Group, target: Target) -> Rule:
     home = RULES_OF_KIND.get(str(target.kind), RULES)
     # imported one by one: a process that only looks a config up waits for each module
     rules = (imported(one)() for one in imported(home))
-    return group.once(home, lambda: next(rule for rule in rules if rule.applies(group)))
+    return group.once((home, target), lambda: next(rule for rule in rules if rule.applies(group)))
 
 
 def _rewritten(

@@ -1,6 +1,7 @@
 """Convolutions and GEMMs of any graph on GPUs: the template's schedule, and odd operands."""
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -284,3 +285,16 @@ def test_versions_of_rules_of_gpus():
         assert [task.template.version_now() for task in tasks] == [6, 5]
         named = [get_template(n).version_now() for n in ("matmul", "conv2d_nhwc", "softmax")]
     assert named == [2, 1, 5001]
+
+
+def test_one_graph_on_two_gpus():
+    """A window that fits the shared memory of one and not of the other, asked for in turns."""
+    X, W = te.placeholder((1, 2, 52, 52), name="X"), te.placeholder((2, 1, 50, 50), name="W")
+    out = nn.group_conv2d_nchw(X, W, 1, 0, 1, 2)
+    graph = ComputeGraph([out], [X, W, out])
+    names = [
+        type(rule_of(replace(graph.groups[-1], target=target), target)).__name__
+        for arch in ("sm_90", "sm_75", "sm_90")
+        for target in [whet.Target(f"cuda -arch={arch}")]
+    ]
+    assert names[0] == names[2] == "GpuConvolution" != names[1]
