@@ -37,7 +37,15 @@ MOVED = {
     "whet.search_spaces.derived": "whet.search_spaces.graph",
     "whet.search_spaces.derived.graph": "whet.search_spaces.graph.compute_graph",
     "whet.search_spaces.entities": "whet.search_spaces.knobs.entities",
-    "whet.search_spaces.gpu": "whet.search_spaces.operators.gpu",
+    "whet.search_spaces.gpu": "whet.search_spaces.rules.gpu",
+    "whet.search_spaces.operators.conv_layout": "whet.search_spaces.forms.conv_layout",
+    "whet.search_spaces.operators.gpu": "whet.search_spaces.rules.gpu",
+    "whet.search_spaces.operators.gpu.conv_direct": "whet.search_spaces.rules.gpu.conv.direct",
+    "whet.search_spaces.operators.gpu.conv_implicit": "whet.search_spaces.rules.gpu.conv.implicit",
+    "whet.search_spaces.operators.gpu.conv_rectangle": (
+        "whet.search_spaces.rules.gpu.conv.rectangle"
+    ),
+    "whet.search_spaces.operators.gpu.conv_winograd": "whet.search_spaces.rules.gpu.conv.winograd",
     "whet.search_spaces.ref": "whet.search_spaces.template.definition",
 }
 """Former name -> name; of a package, those below it with it."""

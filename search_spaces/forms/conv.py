@@ -29,8 +29,14 @@ from whet.compiler.tir.expr import (
 )
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute, variables
+from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.forms.conv_shape import ConvShape
-from whet.search_spaces.forms.widened_sum import DTYPES, operation_of, plain_reduction
+from whet.search_spaces.forms.widened_sum import (
+    DTYPES,
+    narrow,
+    operation_of,
+    plain_reduction,
+)
 from whet.search_spaces.graph.access import affine
 from whet.search_spaces.graph.stages import constant_extents, int_extent
 
@@ -63,11 +69,11 @@ class ConvForm:
         body = plain_reduction(op)
         assert body is not None and isinstance(body.source[0], Mul)
         pair = body.source[0].a, body.source[0].b
-        image = _seen_through(pair[self.side])
+        image = without_zeros(pair[self.side])
         for _ in range(self.depth):
             assert isinstance(image, ProducerLoad) and isinstance(image.producer.op, ComputeOp)
-            image = _seen_through(image.producer.op.body[0])
-        weight = pair[1 - self.side]
+            image = without_zeros(image.producer.op.body[0])
+        weight = narrow(pair[1 - self.side])
         assert isinstance(image, ProducerLoad) and isinstance(weight, ProducerLoad)
         return ConvOperands(self, image.producer, weight)
 
@@ -100,25 +106,28 @@ class ConvOperands:
         return substitute(self.load, {v: ops.convert(x) for v, x in values.items()})
 
 
-def conv_form(op: Operation, zeros: Collection[Operation]) -> ConvForm | None:
+def conv_form(op: Operation, zeros: Collection[Operation], half: bool = False) -> ConvForm | None:
     """The convolution that a stage is; None: it is none.
 
     Args:
         op: the stage.
         zeros: producers that it may be seen through, where all they do is put zeros around.
+        half: whether operands may be of half precision, in a sum of these or in float32.
     """
     body = plain_reduction(op) if isinstance(op, ComputeOp) and constant_extents(op) else None
     if body is None or operation_of(body) is not Add or not isinstance(body.source[0], Mul):
         return None
-    if body.dtype not in DTYPES:
+    if body.dtype not in DTYPES and not (half and summed_in(body.dtype) in DTYPES):
         return None
     pair = body.source[0].a, body.source[0].b
     for side in (0, 1):
-        weight = pair[1 - side]
-        if type(weight) is not ProducerLoad or weight.dtype != body.dtype:
+        weight = narrow(pair[1 - side]) if half else pair[1 - side]
+        if type(weight) is not ProducerLoad:
             continue
-        image = _Image.of(pair[side], zeros)
-        if image is None or image.load.dtype != body.dtype:
+        if weight.dtype != body.dtype and not (half and summed_in(weight.dtype) == body.dtype):
+            continue
+        image = _Image.of(pair[side], zeros, half)
+        if image is None or image.load.dtype != weight.dtype:
             continue
         for layout in _LAYOUTS.get(len(image.load.indices), ()):
             found = _Match(op, image, weight, layout).form(side)
@@ -142,20 +151,22 @@ class _Image:
     depth: int
 
     @staticmethod
-    def of(read: PrimExpr, zeros: Collection[Operation]) -> _Image | None:
+    def of(read: PrimExpr, zeros: Collection[Operation], half: bool) -> _Image | None:
         tests: list[PrimExpr] = []
         depth = 0
         while True:
+            read = narrow(read) if half else read
             inner = _under_zeros(read)
             if inner is not None:
                 tests += _conjuncts(_condition(read))
-                read = inner
+                read = narrow(inner) if half else inner
             if type(read) is not ProducerLoad:
                 return None
             pad = read.producer.op
             if all(pad is not z for z in zeros) or not isinstance(pad, ComputeOp):
                 break
-            if len(pad.body) != 1 or pad.reduce_axis or _under_zeros(pad.body[0]) is None:
+            value = narrow(pad.body[0]) if half else pad.body[0]
+            if len(pad.body) != 1 or pad.reduce_axis or _under_zeros(value) is None:
                 break
             read = substitute(pad.body[0], dict(zip((a.var for a in pad.axis), read.indices)))
             depth += 1
@@ -173,9 +184,11 @@ def _under_zeros(n: PrimExpr) -> PrimExpr | None:
     return chosen if isinstance(other, FloatImm | IntImm) and other.value == 0 else None
 
 
-def _seen_through(n: PrimExpr) -> PrimExpr:
+def without_zeros(n: PrimExpr) -> PrimExpr:
+    """The value of which there may be a zero instead, before it is widened."""
+    n = narrow(n)
     inner = _under_zeros(n)
-    return n if inner is None else inner
+    return n if inner is None else narrow(inner)
 
 
 def _condition(n: Any) -> PrimExpr:

@@ -8,7 +8,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.te import Schedule
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
-from whet.compiler.tir.expr import Add, BinaryOp, IntImm, Mul, PrimExpr, Reduce
+from whet.compiler.tir.expr import Add, BinaryOp, Cast, IntImm, Mul, PrimExpr, Reduce
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import substitute
 from whet.compiler.topi.half_precision import summed_in
@@ -86,6 +86,11 @@ def _widened(source: PrimExpr, dtype: str) -> PrimExpr:
     if isinstance(source, Mul):
         return source.a.astype(kind) * source.b.astype(kind)
     return source.astype(kind)
+
+
+def narrow(n: PrimExpr) -> PrimExpr:
+    """A number of half precision before it is widened to what sums are kept in."""
+    return n.value if isinstance(n, Cast) and summed_in(n.value.dtype) == n.dtype else n
 
 
 def plain_reduction(op: Operation) -> Reduce | None:

@@ -10,8 +10,15 @@ from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.identity import identity_of
+from whet.search_spaces.graph.stages import TILED
 from whet.search_spaces.graph.stored_graph import loaded, stored
-from whet.search_spaces.graph.template import VERSION, rules_version, schedule_graph
+from whet.search_spaces.graph.template import (
+    CONTRACTIONS,
+    OTHERS,
+    VERSION,
+    rules_version,
+    schedule_graph,
+)
 from whet.search_spaces.template import Template, register
 from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values import Workload
@@ -48,8 +55,9 @@ class Family:
 
     @property
     def version(self) -> int:
-        """The version of the rules for the target in force."""
-        return rules_version()
+        """The version of the rules for the target in force that schedule such graphs."""
+        groups = (group for graph in self.graphs.values() for group in graph.groups)
+        return rules_version(CONTRACTIONS if any(g.role == TILED for g in groups) else OTHERS)
 
     def known(self, extents: tuple) -> tuple:
         """The extents, if there is a graph of them.

@@ -17,13 +17,20 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import SpaceError
+from whet.compiler.target import Target
 from whet.compiler.te.lang.compute import placeholder
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.topi.half_precision import stored, widened
 from whet.search_spaces.graph.canonical_args import DTYPE, SHAPE, Kind, canonical_arguments
 from whet.search_spaces.graph.compute_graph import ComputeGraph
-from whet.search_spaces.graph.template import VERSION, rules_version, schedule_graph
+from whet.search_spaces.graph.template import (
+    OPERATORS,
+    OTHERS,
+    VERSION,
+    rules_version,
+    schedule_graph,
+)
 from whet.search_spaces.template import Template, template
 from whet.search_spaces.template.config_scope import get_config
 
@@ -41,23 +48,29 @@ class NamedGraph:
     Args:
         make: from the arguments in canonical form to ``(inputs, outputs)``, or to the graph.
         version: of what it computes.
+        operator: whether it is a GEMM or a convolution, whose rules have a version of their own.
     """
 
-    def __init__(self, make: Make, version: int = 1) -> None:
+    def __init__(self, make: Make, version: int = 1, operator: bool = False) -> None:
         functools.update_wrapper(self, make)
         self._make = make
         self._version = version
+        self._operator = operator
         self.graph = functools.lru_cache(maxsize=_GRAPHS_KEPT)(self._graph)
 
     def __call__(self, *args: Any) -> tuple[Schedule, list[Tensor]]:
         """The schedule of the graph of these arguments under the config in force."""
-        graph = self.graph(*args)
+        target = Target.current(allow_none=True)
+        graph = self.graph("" if target is None else str(target.kind), *args)
         if graph.given_flop is not None:
             get_config().add_flop(graph.given_flop)
         return schedule_graph(graph)
 
-    def _graph(self, *args: Any) -> ComputeGraph:
+    def _graph(self, kind: str, *args: Any) -> ComputeGraph:
         """The compute graph of these arguments.
+
+        Args:
+            kind: of the target in force, which may refuse an element type.
 
         Raises:
             SpaceError: the function does not return ``(inputs, outputs)``.
@@ -79,12 +92,12 @@ class NamedGraph:
         return ComputeGraph(*validate(outputs, [*inputs, *outputs]))
 
     def __reduce__(self) -> tuple:
-        return NamedGraph, (self._make, self._version)
+        return NamedGraph, (self._make, self._version, self._operator)
 
     @property
     def version(self) -> int:
         """The version of what it computes, and of the rules for the target in force."""
-        return self._version + _VERSIONS * rules_version()
+        return self._version + _VERSIONS * rules_version(OPERATORS if self._operator else OTHERS)
 
 
 def graph_version(version: int) -> int:

@@ -133,12 +133,10 @@ def _consumers(nodes: Sequence[Node]) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def elementwise_behind(producer: Node, reader: Node, ones: bool = False) -> bool:
+def elementwise_behind(producer: Node, reader: Node) -> bool:
     """True if a reader reads a producer at its own element only, and has its extents.
 
-    Args:
-        producer, reader: stages.
-        ones: whether an axis with one step may be read at 0, too.
+    The own element of an axis with one step is at 0, too: a bias of one image is broadcast.
     """
     if reader.role not in (INLINE, INJECTIVE) or producer.op.num_outputs > 1:
         return False
@@ -148,7 +146,7 @@ def elementwise_behind(producer: Node, reader: Node, ones: bool = False) -> bool
     def is_own(index: Affine | None, axis: IterVar, extent: int) -> bool:
         if index is None:
             return False
-        return index.variable is axis.var or (ones and extent == 1 and index == Affine.constant(0))
+        return index.variable is axis.var or (extent == 1 and index == Affine.constant(0))
 
     return all(
         all(map(is_own, access.indices, reader.op.axis, reader.extents))

@@ -28,7 +28,7 @@ class Rule(Protocol):
     """
 
     def applies(self, group: Group) -> bool:
-        """True if the rule can schedule the group; structure only, no config is known."""
+        """True if the rule can schedule the group; structure and target, no config is known."""
         ...
 
     def rewrite(self, group: Group) -> Tensor | None:

@@ -19,15 +19,23 @@ from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND
 
 VERSION = 6
-_OF_KIND = {"cuda": 5}
+OTHERS, CONTRACTIONS, OPERATORS = "others", "contractions", "operators"
+_OF_KIND = {"cuda": {OTHERS: 5, CONTRACTIONS: 6, OPERATORS: 0}}
 """Raise it when a change of a rule should retire the records made before it; of a kind of target
-whose rules change at other times, its own number."""
+whose rules change at other times, its own numbers: of graphs with a contraction, of templates of
+GEMMs and convolutions, and of all others. On GPUs those templates had functions of their own, whose
+versions were all there was, before rules made the same programs: these records apply."""
 
 
-def rules_version() -> int:
-    """The version of the rules for the target in force."""
+def rules_version(part: str = OTHERS) -> int:
+    """The version of the rules for the target in force.
+
+    Args:
+        part: what they schedule.
+    """
     target = Target.current(allow_none=True)
-    return VERSION if target is None else _OF_KIND.get(str(target.kind), VERSION)
+    of_kind = {} if target is None else _OF_KIND.get(str(target.kind), {})
+    return of_kind.get(part, VERSION)
 
 
 def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
@@ -56,7 +64,7 @@ def rule_of(group: Group, target: Target) -> Rule:
     home = RULES_OF_KIND.get(str(target.kind), RULES)
     # imported one by one: a process that only looks a config up waits for each module
     rules = (imported(one)() for one in imported(home))
-    return group.once(home, lambda: next(rule for rule in rules if rule.applies(group)))
+    return group.once((home, target), lambda: next(rule for rule in rules if rule.applies(group)))
 
 
 def _rewritten(
@@ -64,11 +72,16 @@ def _rewritten(
 ) -> tuple[list[Group], dict[Operation, Operation]]:
     """The groups as their rules rewrite them; and each operation as it is computed then."""
     at = {group.anchor.index: (group, rule) for group, rule in chosen}
+    behind = {node.index: group for group, _ in chosen for node in group.consumers}
     ops: dict[Operation, Operation] = {}
     by_index: dict[int, Operation] = {}
     inlined: list[Operation] = []
     for node in graph.nodes:
-        op = by_index[node.index] = _reading_now(node.op, ops)
+        op = node.op
+        if node.index in behind:
+            group = behind[node.index]
+            op = _at_own_element(op, {n.op for n in (group.anchor, *group.consumers)})
+        op = by_index[node.index] = _reading_now(op, ops)
         if node.index in at:
             group, rule = at[node.index]
             new = rule.rewrite(group.with_ops(by_index, inlined))
@@ -82,6 +95,26 @@ def _rewritten(
 def _now(t: Tensor, ops: dict[Operation, Operation]) -> Tensor:
     op = ops.get(t.op, t.op)
     return t if op is t.op else Tensor(op, t.value_index)
+
+
+def _at_own_element(op: Operation, chain: set[Operation]) -> Operation:
+    """A consumer that reads those before it at its own indices, also where an axis has one step.
+
+    What is computed for an element is then seen from its index; a 0 would not say whose it is.
+    """
+    assert isinstance(op, ComputeOp)
+    own = tuple(axis.var for axis in op.axis)
+
+    def moved(n: ProducerLoad) -> Any:
+        n = rewrite.children(n)
+        same = n.producer.op not in chain or all(i is v for i, v in zip(n.indices, own))
+        return n if same else ProducerLoad(n.producer, own, n.dtype)
+
+    rewrite = Rewriter({ProducerLoad: moved}, once=True)
+    body = tuple(rewrite(b) for b in op.body)
+    if all(new is old for new, old in zip(body, op.body)):
+        return op
+    return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, op.attrs)
 
 
 def _reading_now(op: Operation, ops: dict[Operation, Operation]) -> Operation:

@@ -12,6 +12,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.epilogue import Epilogue
@@ -139,12 +140,14 @@ def _whole(least: int) -> Kind:
 
 
 def summed_dtype(request: str, dtype: str) -> str:
-    """An element type of :data:`DTYPES`: half precision loses digits as it is summed up.
+    """An element type that the target in force sums up: of a CPU one of :data:`DTYPES`.
 
     Raises:
-        ArgumentError: it is another one.
+        ArgumentError: it is another one; half precision loses digits as it is summed up.
     """
-    return _one_of(DTYPES, request, dtype)
+    target = Target.current(allow_none=True)
+    on_gpu = target is not None and target.kind.row.has_threads
+    return _one_of(STORED if on_gpu else DTYPES, request, dtype)
 
 
 def accumulated(dtype: str) -> tuple[str, str]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from whet.compiler import te
 from whet.compiler.te import Tensor
+from whet.search_spaces.forms.conv_layout import channel_of, channels_first, in_layout, pixel
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.operators.arguments import accumulated
-from whet.search_spaces.operators.conv_layout import channel_of, channels_first, in_layout, pixel
 
 Weight = Callable[..., Any]
 

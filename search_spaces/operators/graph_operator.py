@@ -14,7 +14,7 @@ from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.search_spaces.graph.canonical_args import Kind
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.graph_templates import NamedGraph, graph_version
-from whet.search_spaces.operators.arguments import canonical_operator
+from whet.search_spaces.operators.arguments import accumulated, canonical_operator
 from whet.search_spaces.template import Template, template
 
 
@@ -32,7 +32,7 @@ def graph_operator(
     def decorate(function: Callable[..., ComputeGraph]) -> Template:
         run, canonical = canonical_operator(function, arguments, rank, kinds)
         made = template(function.__name__, version=graph_version(version), canonical=canonical)
-        return made(NamedGraph(run, version))
+        return made(NamedGraph(run, version, operator=True))
 
     return decorate
 
@@ -49,8 +49,10 @@ def after_epilogue(
     Args:
         plain: the result before it.
         epilogue, channel_axis: as for ``Epilogue.of`` and ``Epilogue.apply``.
-        inputs: of the kernel, before those of the epilogue.
+        inputs: of the kernel, before those of the epilogue; the first one has the type that
+            results are stored as, those of int8 aside.
         flop: operations of the result before it.
     """
-    out, extras = Epilogue.of(epilogue).apply(plain, channel_axis)
+    _, stored = accumulated(inputs[0].dtype)
+    out, extras = Epilogue.of(epilogue).apply(plain, channel_axis, stored=stored)
     return ComputeGraph([out], [*inputs, *extras, out], flop)

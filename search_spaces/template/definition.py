@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 from whet.compiler.errors import SpaceError, nearest
-from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.search_spaces.knobs.source import source_hash, source_text
 from whet.search_spaces.space.config_space import ConfigSpace
@@ -28,7 +27,6 @@ from whet.search_spaces.template.ref import (
     unpickle,
 )
 from whet.search_spaces.values import Config, Workload
-from whet.search_spaces.values.builtin import OF_KIND
 from whet.search_spaces.values.registry import list_templates, register, registered
 
 # Spaces can be large and a long run may touch many shapes.
@@ -177,7 +175,7 @@ class Template:
             SpaceError: it did not return ``(schedule, [tensors])``. Other errors are its own.
         """
         try:
-            result = self.function_now()(*workload.args)
+            result = self.func(*workload.args)
         except Exception as error:
             error.add_note(note)
             raise
@@ -194,15 +192,8 @@ class Template:
         return result[0], list(result[1])
 
     def version_now(self) -> int:
-        """The version of what runs for the target in force: a kind's own functions have theirs."""
-        return int(getattr(self.function_now(), "version", self.version))
-
-    def function_now(self) -> Callable[..., Any]:
-        """The function for the target in force: its kind's of :data:`OF_KIND`, or ours."""
-        target = Target.current(allow_none=True)
-        kind = "" if target is None else str(target.kind)
-        home = OF_KIND.get(kind, {}).get(self.name)
-        return self.func if home is None else imported(home)
+        """The version of what runs for the target in force: rules of a kind have their own."""
+        return int(getattr(self.func, "version", self.version))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the module can be imported; pickle would look for the bare function."""

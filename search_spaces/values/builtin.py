@@ -7,7 +7,7 @@ needed, so that ``import whet`` stays quick.
 from __future__ import annotations
 
 _ROOM = "whet.search_spaces.operators"
-_CPU = {
+_HOMES = {
     "matmul": "cpu.matmul:matmul",
     "dense": "cpu.matmul:dense",
     "batch_matmul": "cpu.matmul:batch_matmul",
@@ -48,31 +48,8 @@ _CPU = {
     "resize2d": "cpu.shapes:resize2d",
 }
 
-# kind of target -> name -> "module:function" of the same arguments, run in the place of the one
-# above where that target is in force. A name that is not here has one function for all kinds.
-_OF_KIND = {
-    "cuda": {
-        "matmul": "gpu.matmul:matmul",
-        "dense": "gpu.matmul:dense",
-        "matvec": "gpu.matmul:matvec",
-        "batch_matmul": "gpu.matmul:batch_matmul",
-        "conv2d_nchw": "gpu.conv2d:conv2d_nchw",
-        "conv2d_nhwc": "gpu.conv2d:conv2d_nhwc",
-        "conv1d_ncw": "gpu.conv_graph:conv1d_ncw",
-        "conv3d_ncdhw": "gpu.conv_graph:conv3d_ncdhw",
-        "conv2d_nchwc": "gpu.conv_graph:conv2d_nchwc",
-        "conv2d_transpose_nchw": "gpu.conv_graph:conv2d_transpose_nchw",
-        "depthwise_conv2d_nchw": "gpu.depthwise:depthwise_conv2d_nchw",
-        "depthwise_conv2d_nhwc": "gpu.depthwise:depthwise_conv2d_nhwc",
-    }
-}
-
 #: template's name -> home
-BUILTIN: dict[str, str] = {name: f"{_ROOM}.{home}" for name, home in _CPU.items()}
-OF_KIND: dict[str, dict[str, str]] = {
-    kind: {name: f"{_ROOM}.{home}" for name, home in homes.items()}
-    for kind, homes in _OF_KIND.items()
-}
+BUILTIN: dict[str, str] = {name: f"{_ROOM}.{home}" for name, home in _HOMES.items()}
 
 #: kind of target -> home of the rules that schedule compute graphs for it, in their order
 RULES_OF_KIND = {"cuda": "whet.search_spaces.rules.gpu.table:RULES"}

@@ -262,6 +262,6 @@ FUSIONS = {
     "scores": Graph(lambda t: attention(t, 2, 33, 16, False), 2, "GpuRows"),
     "attention": Graph(lambda t: attention(t, 2, 33, 16), 3, "GpuTiled"),
     "add and norm": Graph(lambda t: added_and_normalised(t, 17, 24, 40), 2, "GpuRows"),
-    "residual block": Graph(lambda t: residual_block(t, 8, 6), 2, "GpuTiled"),
-    "separable": Graph(lambda t: separable(t, 8, 9, 12), 2, "GpuTiled"),
+    "residual block": Graph(lambda t: residual_block(t, 8, 6), 2, "GpuConvolution"),
+    "separable": Graph(lambda t: separable(t, 8, 9, 12), 2, "GpuConvolution"),
 }

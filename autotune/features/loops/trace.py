@@ -111,5 +111,5 @@ def run_plain(task: Task, config: Config) -> Run:
 
 def _program(task: Task, config: Config, choices: dict[str, Any], tape: Tape) -> Program:
     with task.target, talking_to(TracedView(config, task.config_space, choices)):
-        schedule, _ = task.template.function_now()(*task.workload.args)
+        schedule, _ = task.template.func(*task.workload.args)
         return Program(Nests(schedule), tape)

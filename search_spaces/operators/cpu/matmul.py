@@ -7,7 +7,7 @@ from typing import Any
 from whet.compiler import te
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.stages import computed_ahead
-from whet.search_spaces.operators.arguments import summed_dtype
+from whet.search_spaces.operators.arguments import accumulated, summed_dtype
 from whet.search_spaces.operators.gemm_arguments import Gemm, operands
 from whet.search_spaces.operators.graph_operator import after_epilogue, graph_operator
 
@@ -63,7 +63,12 @@ def matvec(N: int, K: int, dtype: str, epilogue: Any) -> ComputeGraph:
     A = te.placeholder((N, K), dtype, name="A")
     x = te.placeholder((K,), dtype, name="x")
     k = te.reduce_axis((0, K), name="k")
-    y = te.compute((N,), lambda i: te.sum(A[i, k] * x[k], axis=k), name="y")
+    kind, _ = accumulated(dtype)
+
+    def element(*index: Any) -> Any:
+        return te.sum(A(*index, k).astype(kind) * x[k].astype(kind), axis=k)
+
+    y = te.compute((N,), element, name="y")
     return after_epilogue(y, epilogue, 0, [A, x], 2 * N * K)
 
 
@@ -73,10 +78,12 @@ def _gemm(g: Gemm) -> ComputeGraph:
     a, b = operands(g)
     right = computed_ahead(b) if g.packed else b
     k = te.reduce_axis((0, g.K), name="k")
+    kind, _ = accumulated(g.dtype)
 
     def element(*index: Any) -> Any:
         *x, i, j = index
-        return te.sum(g.of_a(a, x, i, k) * g.of_b(right, x, j, k), axis=k)
+        left, other = g.of_a(a, x, i, k), g.of_b(right, x, j, k)
+        return te.sum(left.astype(kind) * other.astype(kind), axis=k)
 
     C = te.compute((*g.lead, g.N, g.M), element, name=g.names[2])
     return after_epilogue(C, g.epilogue, len(g.lead) + 1, [a, b], g.flop)

@@ -84,6 +84,6 @@ def _behind(kept: Sequence[Node], group: Group) -> dict[Node, Node]:
         reader = members.get(node.readers[0]) if len(node.readers) == 1 else None
         if node.role != REDUCTION or node is group.anchor or reader is None:
             continue
-        if reader not in found.values() and elementwise_behind(node, reader, ones=True):
+        if reader not in found.values() and elementwise_behind(node, reader):
             found[node] = reader
     return found

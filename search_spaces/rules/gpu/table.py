@@ -25,6 +25,7 @@ class GpuElementwiseFallback(Rule):
 
 _ROOM = "whet.search_spaces.rules.gpu"
 RULES: tuple[str, ...] = (
+    f"{_ROOM}.conv.rule:GpuConvolution",
     f"{_ROOM}.contraction.tiled:GpuTiled",
     f"{_ROOM}.window:GpuWindow",
     f"{_ROOM}.rows:GpuRows",

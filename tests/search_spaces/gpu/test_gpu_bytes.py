@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from gpu_checks import TARGET, Case, convolution, gemm
+from gpu_checks import TARGET, Case, compiles, convolution, gemm, packed
 from test_gpu_tiled import drawn, emulated
 
 import whet
 from whet import te
 from whet.bench.operators.table import REFERENCES, by_name
+from whet.compiler.emulator import emulator_options
 from whet.compiler.errors import ArgumentError
 
 
@@ -104,6 +105,37 @@ def test_words_that_a_kernel_before_stores(which, gpu_full):
         emulated(task, one, *_exact(case, task), gpu_full)
 
 
+_AHEAD = {
+    "matmul": packed(CASES["matmul"]),  # B's bytes along K lie apart
+    "dense": packed(CASES["dense"]),  # side by side: a copy
+    "nchw": packed(CASES["nchw"]),
+    "nchw unsigned": packed(CASES["nchw unsigned"]),
+    "nhwc": packed(CASES["nhwc"]),
+    "nhwc depthwise": packed(CASES["nhwc depthwise"]),
+    "transposed": _named("conv2d_transpose_nchw", 1, 8, 5, 6, 12, 4, 4, 2, 1, 0, "int8", (), True),
+}
+
+
+@pytest.mark.gpu_matrix(2)
+@pytest.mark.parametrize("which", _AHEAD)
+def test_words_of_weights_that_are_packed_ahead(which, gpu_full):
+    """What bytes apart are packed to is made once: no kernel of a call packs them."""
+    case = _AHEAD[which]
+    task = whet.create_task(case.name, args=case.args, target=TARGET)
+    given, wanted = _exact(case, task)
+    for config in drawn(task, 1):
+        f = whet.build(*task.instantiate(config), task.target)
+        compiles(f.get_source("cuda"), gpu_full)
+        device = whet.device("cuda-emulator")
+        x, w, out = (whet.nd.array(a, device) for a in (*given, np.full(wanted.shape, 77, "int32")))
+        with emulator_options(checks=True, order="backwards"):
+            made = f.pack_weights(w)
+            f(x, made, out)
+        np.testing.assert_array_equal(out.numpy(), wanted)
+        plain = which in ("dense", "nhwc depthwise")
+        assert (made.dtype in ("int8", "uint8")) == plain
+
+
 @pytest.mark.gpu_matrix(1)
 @pytest.mark.parametrize("which", ["chosen", "masked"])
 def test_stored_words_of_images_that_another_array_chooses(which, gpu_full):
@@ -146,12 +178,6 @@ def test_large_contractions_prepack_int8x4():
             (8, 8, 8, False, False, "int8", ("relu",)),
             TARGET,
             "elements are int32, no floats\n  leave the epilogue out, and compute",
-        ),
-        (
-            "conv2d_nchw",
-            (1, 8, 6, 6, 8, 3, 3, 1, 0, 1, 1, "int8", (), True),
-            TARGET,
-            "packed=True of weight for a GPU",
         ),
         (
             "dense",

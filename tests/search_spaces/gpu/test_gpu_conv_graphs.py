@@ -13,11 +13,10 @@ from transposed import transposed
 import whet
 from whet import te
 from whet.compiler import topi
-from whet.compiler.errors import ArgumentError
 from whet.search_spaces.graph.graph_templates import NamedGraph
 from whet.search_spaces.operators.arguments import each
 from whet.search_spaces.template import get_template
-from whet.search_spaces.values.builtin import BUILTIN, OF_KIND
+from whet.search_spaces.values.builtin import BUILTIN
 
 
 def convolution(name, args, epilogue=(), dtype="float32", block=0):
@@ -135,18 +134,22 @@ def test_few_long_rows_are_cut_into_segments():
 
 
 def test_every_template_has_a_schedule_for_gpus():
-    """Each is a graph for the rules; what has a function of its own for GPUs names a template."""
+    """Each is a graph, the same one for the rules of all kinds of targets."""
     assert all(isinstance(get_template(n).func, NamedGraph) for n in BUILTIN)
-    assert set(OF_KIND["cuda"]) <= set(BUILTIN)
 
 
-def test_what_cannot_be_packed_says_so():
-    for name, args in (
-        ("conv1d_ncw", (1, 4, 9, 4, 3, 1, 0, 1, 1, "float32", (), True)),
-        ("conv2d_transpose_nchw", (1, 3, 5, 6, 4, 3, 3, 2, 1, 0, "float32", (), True)),
-    ):
-        with pytest.raises(ArgumentError, match="packed=True of weight for a GPU"):
-            _ = whet.create_task(name, args=args, target=TARGET).config_space
+PACKED = ("signal", "volume in float16", "blocks", "transposed", "transposed by three")
+
+
+@pytest.mark.gpu_matrix(2)
+@pytest.mark.parametrize("which", PACKED)
+def test_weights_are_packed_ahead(which, gpu_full):
+    """A kernel before the calls copies them; those of a transposed convolution by its phases."""
+    plain = CONVOLUTIONS[which]
+    at = plain.args.index(False)
+    case = Case(plain.name, (*plain.args[:at], True, *plain.args[at + 1 :]), plain.reference)
+    for config in configs_of(case, 1):
+        check(case, config, full=gpu_full)
 
 
 def test_nothing_to_sum_gives_zeros():

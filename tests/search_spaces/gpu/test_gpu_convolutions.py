@@ -1,12 +1,12 @@
 """Convolutions for GPUs: both layouts, both algorithms, groups, dilation, depthwise, float16."""
 
 import pytest
-from gpu_checks import TARGET, check, configs_of, convolution
+from gpu_checks import TARGET, check, configs_of, convolution, packed
 
 import whet
 from whet.compiler.errors import ArgumentError
 from whet.search_spaces.operators.conv_arguments import conv_shape
-from whet.search_spaces.operators.gpu.conv_rectangle import Rectangle
+from whet.search_spaces.rules.gpu.conv.rectangle import Rectangle
 
 _SHAPES = {
     "pointwise": ((1, 8, 6, 6, 16, 1, 1), (), "float32"),
@@ -98,8 +98,9 @@ def test_a_window_too_large_for_shared_memory_leaves_the_other_algorithm():
     check(case, configs[0], "cpu")
     task = whet.create_task("conv2d_nchw", args=(1, 16, 70, 70, 4, 64, 64), target=TARGET)
     assert task.config_space.default["tile"].val[0] == 8  # chosen for it: rows for 4 channels
-    with pytest.raises(ArgumentError, match="a multiple of 8 output channels"):
-        whet.create_task("conv2d_nchw", args=(1, 2, 65, 65, 2, 64, 64, 1, 0, 1, 2), target=TARGET)
+    # neither the direct algorithm nor a GEMM: another rule's
+    other = convolution("conv2d_nchw", (1, 2, 65, 65, 2, 64, 64, 1, 0, 1, 2))
+    check(other, configs_of(other, 0)[0], "cpu")
 
 
 def test_what_cannot_be():
@@ -107,9 +108,14 @@ def test_what_cannot_be():
         _ = whet.create_task(
             "conv2d_nchw", args=(1, 3, 8, 8, 4, 3, 3, 1, 1, 1, 2), target=TARGET
         ).config_space
-    packed = (1, 4, 8, 8, 3, 3, 1, 1, 1, 1, "float32", (), True)
-    with pytest.raises(ArgumentError, match="packed=True of weight for a GPU"):
-        _ = whet.create_task("depthwise_conv2d_nchw", args=packed, target=TARGET).config_space
+
+
+@pytest.mark.gpu_matrix(1)
+@pytest.mark.parametrize("which", ("nchw 3x3", "nhwc multiplier", "nchw float16"))
+def test_depthwise_weights_are_packed_ahead(which, gpu_full):
+    case = packed(DEPTHWISE[which])
+    for config in configs_of(case, 1):
+        check(case, config, full=gpu_full)
 
 
 def test_no_pixels_and_no_channels():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from gpu_checks import TARGET, Case, check, configs_of, gemm
+from gpu_checks import TARGET, Case, check, configs_of, gemm, packed
 
 import whet
 from whet.compiler.errors import ArgumentError
@@ -143,9 +143,14 @@ def test_arguments_of_one_kind_of_target():
     assert whet.create_task("matmul", args=half, target=TARGET).config_space
     with pytest.raises(ArgumentError, match="'float16' is not one of float32, float64"):
         _ = whet.create_task("matmul", args=half, target="llvm").config_space
-    packed = (8, 8, 8, "float32", (), True)
-    with pytest.raises(ArgumentError, match="packed=True of weight for a GPU"):
-        _ = whet.create_task("dense", args=packed, target=TARGET).config_space
+
+
+@pytest.mark.gpu_matrix(2)
+@pytest.mark.parametrize("which", ("odd", "epilogue", "float16", "left transposed", "a row"))
+def test_weights_are_packed_ahead(which, gpu_full):
+    case = packed(CASES[which])
+    for config in configs_of(case, 1):
+        check(case, config, full=gpu_full)
 
 
 def test_float16_is_accumulated_in_float32():

@@ -15,7 +15,7 @@ from whet.measure import MeasureOptions
 from whet.measure.gpu.cost.predicted import launched, predicted
 from whet.measure.gpu.runner import prepare_reference, run_candidate
 from whet.search_spaces.operators.conv_arguments import conv_shape
-from whet.search_spaces.operators.gpu.conv_winograd import Winograd
+from whet.search_spaces.rules.gpu.conv.winograd import Winograd
 
 _SHAPES = {
     "tiles beyond the edge": ((2, 16, 7, 9, 24, 3, 3, 1, 1), ("bias", "relu"), "float32"),

@@ -6,7 +6,7 @@ from gpu_checks import TARGET, check, configs_of, convolution
 
 import whet
 from whet.search_spaces.operators.conv_arguments import conv_shape
-from whet.search_spaces.operators.gpu.conv_winograd import Winograd, winograds
+from whet.search_spaces.rules.gpu.conv.winograd import Winograd, winograds
 
 _SHAPES = {
     "tiles beyond the edge": ((2, 16, 7, 9, 24, 3, 3, 1, 1), ("bias", "relu"), "float32"),

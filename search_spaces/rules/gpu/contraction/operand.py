@@ -15,6 +15,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.visit.rewrite import nodes, substitute
 from whet.search_spaces.forms.contraction import Axis, Contraction, extent_of
 from whet.search_spaces.graph.access import Access, affine, composed
+from whet.search_spaces.graph.stages import is_ahead
 from whet.search_spaces.rules.gpu.contraction.gemm import Operand
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS
 from whet.search_spaces.rules.gpu.hardware.lanes import MOST_BYTES, lanes_of
@@ -91,12 +92,17 @@ def _reads(
             continue
         indices = tuple(composed(affine(i), at) for i in n.indices)
         op = n.producer.op
-        if op not in through or not isinstance(op, ComputeOp):
+        if not isinstance(op, ComputeOp) or (op not in through and not _is_moved(op)):
             yield Access(n.producer, indices)
             continue
         inner = {axis.var: i for axis, i in zip(op.axis, indices, strict=True)}
         for body in op.body:
             yield from _reads(body, through, inner)
+
+
+def _is_moved(op: ComputeOp) -> bool:
+    """True if a stage only puts elements elsewhere, so that it is inlined into its readers."""
+    return len(op.body) == 1 and type(op.body[0]) is ProducerLoad and not is_ahead(op)
 
 
 def _chooses(value: PrimExpr, through: Collection[Operation]) -> bool:

@@ -149,6 +149,8 @@ def unroll_elements(stage: Stage, axes: Sequence[IterVar], lanes: int) -> None:
 def schedule_staged(s: Schedule, group: Group, inlined: Collection[Operation]) -> None:
     """Inline the producers of a group that are in ``inlined``; a kernel for each other one."""
     for node in group.staged:
+        if node.op not in s.stage_map:  # a rule has seen through it
+            continue
         if node.op in inlined:
             s[node.op].compute_inline()
         else:

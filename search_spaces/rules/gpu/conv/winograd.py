@@ -24,14 +24,13 @@ from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
-from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.compiler.topi.nn.winograd import WINDOW, matrix_row
 from whet.compiler.topi.nn.winograd_matrices import Matrix, winograd_matrices
+from whet.search_spaces.forms.conv_layout import channels_first, in_layout, pixel
 from whet.search_spaces.forms.conv_shape import ConvShape
-from whet.search_spaces.operators.conv_layout import channels_first, in_layout, pixel, weight_index
-from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
 from whet.search_spaces.rules.cpu.conv.winograd import variants
 from whet.search_spaces.rules.gpu.contraction.gemm import (
+    GemmStages,
     gemm_stages,
     matrix_operand,
 )
@@ -42,6 +41,7 @@ from whet.search_spaces.rules.gpu.contraction.gemm_plan import (
     Plan,
     moving,
 )
+from whet.search_spaces.rules.gpu.conv.operands import GpuConv
 from whet.search_spaces.rules.gpu.hardware.device import processors
 from whet.search_spaces.rules.gpu.hardware.threads import (
     Block,
@@ -133,44 +133,66 @@ def winograds(shape: ConvShape) -> list[Winograd]:
     return [w for w in every if w.scratch_bytes <= _MOST_BYTES]
 
 
-def winograd_convolution(
-    w: Winograd, plan: Plan, data: Tensor, weight: Tensor, epilogue: Epilogue, packed: bool
-) -> Scheduled:
-    """The schedule of a convolution as transforms and a GEMM, and the kernels' arguments.
+@dataclass(frozen=True, eq=False)
+class Transforms:
+    """The stages of a convolution as transforms and a GEMM.
 
-    Args:
+    Attributes:
+        w: the tiles. of: the convolution, of weights before they are packed.
         packed: whether the weights are transformed ahead of the calls.
+        filters: half transformed, and whole.
+        pixels: the patches, half transformed, and whole.
+        sums: the GEMM's tiles. products: its result.
+        inverse: half of it, and whole.
+        conv: the result.
     """
-    shape, kind = w.shape, summed_in(w.shape.dtype)
-    half_filters, filters = _filters(w, weight)
-    patch, columns, pixels = _pixels(w, data)
-    last = shape.channels_last
-    operands = [
-        matrix_operand(filters, shape.co, shape.ci, False),
-        matrix_operand(pixels, w.tiles, shape.ci, last),
-    ]
-    # with the channels last, tiles are M
-    left, right = reversed(operands) if last else operands
-    sums = gemm_stages(left, right, (w.across, w.across), (), shape.ci, plan, kind)
-    dims = (w.across, w.across, left.extent, right.extent)
-    products = te.compute(dims, lambda *i: sums.total(*i), name="products")
-    half, results, conv = _inverse(w, products)
-    s, out, arguments = with_epilogue(conv, epilogue, shape.channel_axis, [data, weight])
-    _schedule_filters(s, w, weight, half_filters, filters)
-    if packed:
-        s[filters].compute_ahead()
-    _in_registers(s, (patch, columns), s[pixels], _transform(s[pixels]))
-    store_result(s, sums, matrix_loops(s[products], plan))
-    _in_registers(s, (half, results), s[out], _store(s[out], w))
-    return s, arguments
+
+    w: Winograd
+    of: GpuConv
+    packed: bool
+    filters: tuple[Tensor, Tensor]
+    pixels: tuple[Tensor, Tensor, Tensor]
+    sums: GemmStages
+    products: Tensor
+    inverse: tuple[Tensor, Tensor]
+    conv: Tensor
+
+    @staticmethod
+    def stages(of: GpuConv, w: Winograd, plan: Plan) -> Transforms:
+        """The stages under a config."""
+        shape, packed = w.shape, of.is_packed
+        of = of.before_packing()
+        filters, pixels = _filters(w, of), _pixels(w, of.data)
+        last = shape.channels_last
+        operands = [
+            matrix_operand(filters[-1], shape.co, shape.ci, False),
+            matrix_operand(pixels[-1], w.tiles, shape.ci, last),
+        ]
+        # with the channels last, tiles are M
+        left, right = reversed(operands) if last else operands
+        sums = gemm_stages(left, right, (w.across, w.across), (), shape.ci, plan, of.kind)
+        dims = (w.across, w.across, left.extent, right.extent)
+        products = te.compute(dims, lambda *i: sums.total(*i), name="products")
+        half, whole, conv = _inverse(w, products, of)
+        return Transforms(w, of, packed, filters, pixels, sums, products, (half, whole), conv)
+
+    def schedule(self, s: Schedule, out: Stage) -> None:
+        """Schedule the stages, and the one that stores the result."""
+        w, (patch, columns, pixels) = self.w, self.pixels
+        _schedule_filters(s, self.of, *self.filters)
+        if self.packed:
+            s[self.filters[-1]].compute_ahead()
+        _in_registers(s, (patch, columns), s[pixels], _transform(s[pixels]))
+        store_result(s, self.sums, matrix_loops(s[self.products], self.sums.plan))
+        _in_registers(s, self.inverse, out, _store(out, w))
 
 
-def _filters(w: Winograd, weight: Tensor) -> tuple[Tensor, Tensor]:
+def _filters(w: Winograd, of: GpuConv) -> tuple[Tensor, Tensor]:
     """The weights after G over their rows, and after that over their columns."""
-    shape, kind = w.shape, summed_in(w.shape.dtype)
+    shape, kind = w.shape, of.kind
     return _transformed(
         winograd_matrices(w.m).g,
-        lambda y, x, c, o: weight(*weight_index(shape, o, c, y, x)).astype(kind),
+        lambda y, x, c, o: of.weight(o, c, y, x).astype(kind),
         (shape.ci, shape.co),
         ("half_filters", "filters"),
         "u x v c o",
@@ -225,7 +247,7 @@ def _pixels(w: Winograd, data: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return patch, *_transformed(bt, patch, places, names, "u s v place0 place1")
 
 
-def _inverse(w: Winograd, products: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _inverse(w: Winograd, products: Tensor, of: GpuConv) -> tuple[Tensor, Tensor, Tensor]:
     """The products after A^T over rows, then over columns; and these at their places."""
     shape, at, (down, across) = w.shape, winograd_matrices(w.m).at, w.plane
     names, sides = ("half", "results"), products.shape[2:]
@@ -234,9 +256,9 @@ def _inverse(w: Winograd, products: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     def element(*index: Any) -> Any:
         image, o, y, x = channels_first(shape, index)
         t = (image * down + y // w.m) * across + x // w.m
-        return results(y % w.m, x % w.m, *in_layout(shape, o, t))
+        return results(y % w.m, x % w.m, *in_layout(shape, o, t)).astype(of.dtype)
 
-    return half, results, te.compute(shape.result_shape, element, name="conv")
+    return half, results, te.compute(shape.result_shape, element, name=of.name)
 
 
 def _in_registers(s: Schedule, tensors: Sequence[Tensor], stage: Stage, thread: IterVar) -> None:
@@ -268,16 +290,14 @@ def _store(stage: Stage, w: Winograd) -> IterVar:
     return bind_fused(stage, order, _THREADS)
 
 
-def _schedule_filters(
-    s: Schedule, w: Winograd, weight: Tensor, half: Tensor, filters: Tensor
-) -> None:
-    """The weights' transform; channels first, what a block reads goes through shared memory.
+def _schedule_filters(s: Schedule, of: GpuConv, half: Tensor, filters: Tensor) -> None:
+    """The weights' transform; what a block reads of [o, c, y, x] goes through shared memory.
 
     There, weights of one channel of the result lie side by side, but threads side by side have
     channels of the result, since that is how the GEMM reads the result.
     """
     stage = s[filters]
-    if w.shape.channels_last:
+    if not of.is_oihw:
         _in_registers(s, (half,), stage, _transform(stage))
         return
     u, v, c, o = stage.op.axis
@@ -287,7 +307,7 @@ def _schedule_filters(
     blocks = stage.fuse(bc, bo)
     bind(stage, block=blocks, y=tc, x=to)
     _in_registers(s, (half,), stage, to)
-    read = s[s.cache_read(weight, "shared", [half])]
+    read = s[s.cache_read(of.given.load.producer, "shared", [half])]
     read.compute_at(stage, blocks)
     extents = (_FILTERS, _CHANNELS, WINDOW, WINDOW)
     cooperative_load(read, read.op.axis, extents, Block(_FILTERS, _CHANNELS))

@@ -15,29 +15,27 @@ from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Stage, Tensor
+from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
-from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.forms.conv_shape import ConvShape
-from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.operators.conv_layout import (
+from whet.search_spaces.forms.conv_layout import (
     channel_of,
     channels_first,
     in_layout,
     pixel,
     split_channel,
     split_groups,
-    weight_index,
 )
-from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
-from whet.search_spaces.rules.gpu.contraction.gemm import Operand, gemm_stages
+from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.gpu.contraction.gemm import GemmStages, Operand, gemm_stages
 from whet.search_spaces.rules.gpu.contraction.gemm_loops import (
     Result,
     store_result,
     vectors,
 )
 from whet.search_spaces.rules.gpu.contraction.gemm_plan import STEPS, TILES, GemmShape, Plan, Tile
+from whet.search_spaces.rules.gpu.conv.operands import GpuConv
 from whet.search_spaces.rules.gpu.hardware.lanes import lanes_of
 
 # With fewer channels than this, blocks of steps would be mostly zeros.
@@ -124,43 +122,51 @@ def implicit_tiles(shape: ConvShape) -> list[Tile]:
     return [t for t in TILES if shape.groups == 1 or shape.co_group % t[along] == 0]
 
 
-def implicit_gemm(
-    plan: Plan, steps: Steps, data: Tensor, weight: Tensor, epilogue: Epilogue
-) -> Scheduled:
-    """The schedule of a convolution as implicit GEMM, and the kernel's arguments."""
+@dataclass(frozen=True, eq=False)
+class Implicit:
+    """The stages of a convolution as implicit GEMM.
+
+    Attributes:
+        shape: the convolution. sums: the tiles.
+        conv: the result.
+    """
+
+    shape: ConvShape
+    sums: GemmStages
+    conv: Tensor
+
+    @staticmethod
+    def stages(of: GpuConv, plan: Plan, steps: Steps) -> Implicit:
+        """The stages under a config."""
+        shape = steps.shape
+        lead = (shape.groups,) if shape.groups > 1 else ()
+        pixels = shape.batch * prod(shape.out)
+        left, right = _weights(steps, of), _windows(steps, of.data, pixels)
+        if shape.channels_last:
+            left, right = right, left
+        sums = gemm_stages(left, right, lead, steps.outer, steps.count, plan, of.kind)
+        oh, ow = shape.out
+
+        def element(*index: Any) -> Any:
+            n, o, y, x = channels_first(shape, index)
+            group, own = split_channel(shape, o)
+            places = in_layout(shape, own, (n * oh + y) * ow + x)
+            return sums.total(*((group,) if lead else ()), *places).astype(of.dtype)
+
+        return Implicit(shape, sums, te.compute(shape.result_shape, element, name=of.name))
+
+    def schedule(self, s: Schedule, out: Stage) -> None:
+        """Schedule the stages, and the one that stores the result."""
+        store_result(s, self.sums, _loops(self.shape, out, self.sums.plan))
+
+
+def _weights(steps: Steps, of: GpuConv) -> Operand:
+    """The weights, which lie side by side along the result or along the steps."""
     shape = steps.shape
-    summed = summed_in(shape.dtype)
-    lead = (shape.groups,) if shape.groups > 1 else ()
-    pixels = shape.batch * prod(shape.out)
-    left, right = _weights(steps, weight), _windows(steps, data, pixels)
-    if shape.channels_last:
-        left, right = right, left
-    sums = gemm_stages(left, right, lead, steps.outer, steps.count, plan, summed)
-    oh, ow = shape.out
-
-    def element(*index: Any) -> Any:
-        n, o, y, x = channels_first(shape, index)
-        group, own = split_channel(shape, o)
-        return sums.total(
-            *((group,) if lead else ()), *in_layout(shape, own, (n * oh + y) * ow + x)
-        )
-
-    plain = te.compute(shape.result_shape, element, name="conv")
-    s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
-    store_result(s, sums, _loops(shape, s[out], plan))
-    return s, arguments
-
-
-def _weights(steps: Steps, weight: Tensor) -> Operand:
-    """The weights: channels last they lie side by side along the result, else along the steps."""
-    shape = steps.shape
-
-    along_steps = not shape.channels_last
-    lanes = 1
-    if shape.channels_last:
+    along_steps = not of.channels_inside
+    lanes = _lanes_along(steps, of) if along_steps else 1
+    if not along_steps and of.strides()[0] == 1:
         lanes = lanes_of(shape.dtype, shape.co_group, 8)
-    elif steps.together or shape.window == (1, 1):
-        lanes = lanes_of(shape.dtype, steps.count, STEPS[0])
 
     def read(x: tuple, outer: tuple, place: Any, step: Any, lane: Any) -> Any:
         if along_steps:
@@ -169,9 +175,21 @@ def _weights(steps: Steps, weight: Tensor) -> Operand:
             c, ry, rx = steps.parts(outer, step, 1, 0)
             place = place * lanes + lane
         out = channel_of(shape, x[0] if x else 0, shape.co_group, place)
-        return weight(*weight_index(shape, out, c, ry, rx))
+        return of.weight(out, c, ry, rx)
 
     return Operand("weight", shape.co_group, lanes, along_steps, read)
+
+
+def _lanes_along(steps: Steps, of: GpuConv) -> int:
+    """The weights that lie side by side along the steps."""
+    shape = steps.shape
+    _, c, ry, rx = of.strides()
+    if shape.channels_last or not steps.together:
+        return lanes_of(shape.dtype, shape.ci_group, STEPS[0]) if c == 1 else 1
+    kh, kw = shape.window
+    if (c, ry, rx) == (kh * kw, kw, 1):
+        return lanes_of(shape.dtype, steps.count, STEPS[0])
+    return 1
 
 
 def _windows(steps: Steps, data: Tensor, pixels: int) -> Operand:

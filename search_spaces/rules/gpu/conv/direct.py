@@ -15,27 +15,26 @@ banks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Stage, Tensor
+from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.topi.half_precision import summed_in
-from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.search_spaces.forms.conv_shape import ConvShape
-from whet.search_spaces.operators.conv_layout import (
+from whet.search_spaces.forms.conv_layout import (
     channel_of,
     channels_first,
     in_layout,
     pixel,
     split_channel,
     split_groups,
-    weight_index,
 )
-from whet.search_spaces.operators.gpu.conv_rectangle import Rectangle
-from whet.search_spaces.operators.gpu.results import Scheduled, with_epilogue
+from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
+from whet.search_spaces.rules.gpu.conv.operands import GpuConv
+from whet.search_spaces.rules.gpu.conv.rectangle import Rectangle
 from whet.search_spaces.rules.gpu.hardware.threads import (
     Block,
     attach,
@@ -50,26 +49,51 @@ from whet.search_spaces.rules.gpu.hardware.threads import (
 _UNROLLED = 9
 
 
-def direct_convolution(
-    shape: ConvShape, r: Rectangle, data: Tensor, weight: Tensor, epilogue: Epilogue
-) -> Scheduled:
-    """The schedule of a direct convolution, and the kernel's arguments."""
-    channels = covered(shape.ci_group, r.channels)
-    patch = _patch(shape, r, data, channels)
-    own = _weights(shape, r, weight, channels)
-    sums = _sums(shape, r, patch, own)
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """The stages of a direct convolution.
 
-    def element(*index: Any) -> Any:
-        n, o, y, x = channels_first(shape, index)
-        g, c = split_channel(shape, o)
-        return sums(n, g, *in_layout(shape, c, y, x))
+    Attributes:
+        of: the convolution. r: the choices of a config.
+        patch, own, sums: what a block reads of the image and of the weights; a thread's sums.
+        conv: the result.
+    """
 
-    plain = te.compute(shape.result_shape, element, name="conv")
-    s, out, arguments = with_epilogue(plain, epilogue, shape.channel_axis, [data, weight])
+    of: GpuConv
+    r: Rectangle
+    patch: Tensor
+    own: Tensor
+    sums: Tensor
+    conv: Tensor
+
+    @staticmethod
+    def stages(of: GpuConv, r: Rectangle) -> Direct:
+        """The stages under a config."""
+        shape = of.shape
+        channels = covered(shape.ci_group, r.channels)
+        patch = _patch(shape, r, of.data, channels)
+        own = _weights(of, r, channels)
+        sums = _sums(shape, r, patch, own)
+
+        def element(*index: Any) -> Any:
+            n, o, y, x = channels_first(shape, index)
+            g, c = split_channel(shape, o)
+            return sums(n, g, *in_layout(shape, c, y, x)).astype(of.dtype)
+
+        conv = te.compute(shape.result_shape, element, name=of.name)
+        return Direct(of, r, patch, own, sums, conv)
+
+    def schedule(self, s: Schedule, out: Stage) -> None:
+        """Schedule the stages, and the one that stores the result."""
+        _schedule(self, s, out)
+
+
+def _schedule(d: Direct, s: Schedule, out: Stage) -> None:
+    shape, r, patch, own, sums = d.of.shape, d.r, d.patch, d.own, d.sums
     tile = s[sums]
     tile.set_scope("local")
-    thread = _store(s[out], shape, r)
-    tile.compute_at(s[out], thread)
+    thread = _store(out, shape, r)
+    tile.compute_at(out, thread)
     c, ry, rx = tile.op.reduce_axis
     outer, inner = tile.split(c, factor=r.channels)
     tile.reorder(outer, inner, rx, ry, *tile.op.axis)
@@ -94,11 +118,11 @@ def direct_convolution(
     extents = in_layout(shape, r.channels, r.rows_read(shape), columns, strided)
     _share(s[patch], in_layout(shape, c, y, x, apart), extents, block)
     _, c, ry, rx, o = s[own].op.axis
-    extents = weight_index(shape, r.groups * r.own_channels, r.channels, *shape.window)
-    _share(s[own], weight_index(shape, o, c, ry, rx), extents, block)
-    if not shape.channels_last:
+    order = d.of.in_memory((o, c, ry, rx))
+    extents = d.of.in_memory((r.groups * r.own_channels, r.channels, *shape.window))
+    _share(s[own], order, extents, block)
+    if order[-1] is not o:
         s[own].storage_align(rx, 32, 4)
-    return s, arguments
 
 
 def _patch(shape: ConvShape, r: Rectangle, data: Tensor, channels: int) -> Tensor:
@@ -117,18 +141,18 @@ def _patch(shape: ConvShape, r: Rectangle, data: Tensor, channels: int) -> Tenso
     return te.compute(dims, element, name="patch")
 
 
-def _weights(shape: ConvShape, r: Rectangle, weight: Tensor, channels: int) -> Tensor:
+def _weights(of: GpuConv, r: Rectangle, channels: int) -> Tensor:
     """The weights, a group's channels of the result innermost, zero behind the last of the data.
 
     Behind the last channel of the result is that one again, as far as tiles reach.
     """
-    kind = summed_in(shape.dtype)
+    shape, kind = of.shape, of.kind
     whole = covered(shape.co_group, r.groups * r.own_channels)
 
     def element(g: Any, c: Any, ry: Any, rx: Any, o: Any) -> Any:
         o = o if whole == shape.co_group else te.min(o, shape.co_group - 1)
         out = channel_of(shape, g, shape.co_group, o)
-        value = weight(*weight_index(shape, out, c, ry, rx)).astype(kind)
+        value = of.weight(out, c, ry, rx).astype(kind)
         if channels == shape.ci_group:
             return value
         return te.if_then_else(c < shape.ci_group, value, te.const(0, kind))

@@ -7,15 +7,13 @@ from functools import lru_cache
 from math import inf, prod
 from typing import Any
 
-from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.half_precision import summed_in
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.operators.gpu.conv_implicit import implicit_tiles
 from whet.search_spaces.rules.gpu.contraction.gemm import covered
-from whet.search_spaces.rules.gpu.contraction.gemm_plan import TILES, WARP, busy, held
+from whet.search_spaces.rules.gpu.contraction.gemm_plan import WARP, busy, held
 from whet.search_spaces.rules.gpu.hardware.device import LANES, Gpu, shared_bytes
 
 # pixels of a block along a row, its groups of channels, rows and channels of a thread
@@ -121,22 +119,10 @@ def define_direct(knobs: Prefixed, shape: ConvShape, target: Target) -> Rectangl
 
     Args:
         knobs: where they are defined.
-
-    Raises:
-        ArgumentError: a window too large for a block's shared memory, where there is no other way.
     """
     tiles, channels = _choices(shape)
     fits = _Fits(min(shared_bytes(target), _SHARED), shape)
-    cycles, best = cheapest_rectangle(shape, target)
-    if cycles == inf and not implicit_tiles(shape):
-        along = min(t[1 if shape.channels_last else 0] for t in TILES)
-        raise ArgumentError(
-            shape.request,
-            f"a block would need {best.shared_bytes(shape)} bytes of shared memory for such a "
-            f"window, and may have {fits.bytes}; {shape.co_group} output channels of a group are "
-            "no product of matrices",
-            f"give each group a multiple of {along} output channels (zero weights for the others)",
-        )
+    _, best = cheapest_rectangle(shape, target)
     tile = (best.x, best.groups, best.own_rows, best.own_channels)
     knobs.choose("rectangle", tiles, tile)
     knobs.choose("channels", channels, best.channels)
