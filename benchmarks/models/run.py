@@ -1,6 +1,6 @@
 """Whole models beside onnxruntime and OpenVINO, in turns in one process, checked against them.
 
-    python benchmarks/models.py [NAME ...] [--log LOG] [--threads 1] [--rounds 30] [--save]
+    python benchmarks/models/run.py [NAME ...] [--log LOG] [--threads 1] [--rounds 30] [--save]
 
 NAME is an ONNX file, or one of the networks that the ``onnx`` package brings, with random weights;
 by default all nine of them. Without ``--log`` every kernel has its default config.
@@ -8,12 +8,17 @@ by default all nine of them. Without ``--log`` every kernel has its default conf
 
 from __future__ import annotations
 
-import argparse
-import time
+import sys
 from pathlib import Path
-from typing import Any
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (1, 2)]
 
 import harness
+
+import argparse
+import time
+from typing import Any
+
 import numpy as np
 
 import whet
