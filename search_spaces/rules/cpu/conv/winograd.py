@@ -39,7 +39,14 @@ from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv.tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.transposed import (
+    SIDES,
+    image_last,
+    schedule_transposed,
+    weights_last,
+)
 from whet.search_spaces.rules.cpu.conv.weights import Storing
+from whet.search_spaces.rules.threads import NO_THREADS
 from whet.search_spaces.rules.vectors import lanes_of, register_tile
 
 VARIANTS = (2, 4)
@@ -107,7 +114,9 @@ class Winograd:
     Attributes:
         cfg: has the knobs. shape: the convolution. m: of F(m x m, 3 x 3).
         block: tiles that are computed together. lanes: of a vector.
-        weights: in the order that the stages read them in, to be inlined. stages: what is computed.
+        image: with the channels first, the copy with the channels last; else None.
+        weights: in the order that the stages read them in. stages: what is computed.
+        conv: the result.
     """
 
     cfg: Prefixed
@@ -115,18 +124,15 @@ class Winograd:
     m: int
     block: int
     lanes: int
-    weights: Tensor
+    image: Tensor | None
+    weights: tuple[Tensor, Tensor]
     stages: WinogradStages
-
-    @property
-    def conv(self) -> Tensor:
-        """The result."""
-        return self.stages.conv
+    conv: Tensor
 
     @property
     def copied(self) -> bool:
         """True if the image is copied, so that each pixel is read about once."""
-        return False
+        return self.image is not None
 
     @staticmethod
     def of(cfg: Prefixed, given: ConvOperands, name: str, target: Target) -> Winograd:
@@ -140,21 +146,36 @@ class Winograd:
         block = min(cfg["winograd.block"].val, -(-_tiles(shape, m) // mr)) * mr
         (top, left), (bottom, right) = shape.before, shape.after
 
-        def weight(*index: Any) -> Any:
-            if not shape.channels_last:
-                return given.weight(*index)
-            *window, c, o = index
-            return given.weight(o, c, *window)
-
-        weights = te.compute(shape.weight_shape, weight, name="weights")
+        image = None if shape.channels_last else image_last(given)
+        own = weights_last(given)
+        weights = te.compute(
+            (*shape.window, shape.ci, shape.co), lambda y, x, c, o: own[c, y, x, o], name="taps"
+        )
+        data = given.data if image is None else image
         padding = (top, left, bottom, right)
-        w = conv2d_winograd(given.data, weights, m, padding, shape.layout, block, nr, name=name)
-        return Winograd(cfg, shape, m, block, lanes_of(target, shape.dtype), weights, w)
+        w = conv2d_winograd(data, weights, m, padding, "NHWC", block, nr, name=name)
+        conv = w.conv
+        if image is not None:
+            conv = te.compute(
+                shape.result_shape, lambda b, o, y, x: w.conv[b, y, x, o], name=name
+            )
+        return Winograd(cfg, shape, m, block, lanes_of(target, shape.dtype), image, (own, weights), w, conv)
 
     def schedule(self, s: Schedule, how: Storing) -> None:
         """Schedule all stages but the inlined ones."""
         w, shape, lanes = self.stages, self.shape, self.lanes
-        s[self.weights].compute_inline()
+        own, taps = self.weights
+        s[taps].compute_inline()
+        if self.image is None:
+            s[own].compute_inline()
+        else:
+            s[w.conv].compute_inline()
+            schedule_transposed(s, self.image, (1, 2), lanes, how.threads)
+            whole = shape.co % self.cfg["winograd.tile"].val[1] == 0
+            shared = NO_THREADS if how.ahead or whole else how.threads
+            schedule_transposed(s, own, (0, 1, 2), lanes, shared)
+            if whole:  # while a panel of them is in a cache
+                s[own].compute_at(s[w.filters], s[w.filters].op.axis[2])
         blocks, channels = _tiles_in_place(how.out, shape, self.m, self.block, lanes)
         for tensor in (w.results, w.half):  # A^T over the columns, then over the rows of one tile
             stage = s[tensor]
@@ -169,6 +190,8 @@ class Winograd:
         _filters(s[w.filters], s[w.half_filters])
         if how.ahead:
             s[w.filters].compute_ahead()
+        else:
+            how.threads.run(s[w.filters], s[w.filters].op.axis[2])
         how.threads.run(how.out, blocks)
 
 
@@ -179,11 +202,17 @@ def _tiles_in_place(
     n, *place = out.op.axis
     o = place.pop(shape.channel_axis - 1)
     (yo, yi), (xo, xi) = (out.split(axis, factor=m) for axis in place)
-    oo, oi = out.split(o, factor=min(lanes, shape.co))
-    out.reorder(n, yo, xo, oo, yi, xi, oi)
+    lanes = min(lanes, shape.co)
+    oo, oi = out.split(o, factor=lanes)
+    if shape.channels_last or lanes % m or m not in SIDES:
+        out.reorder(n, yo, xo, oo, yi, xi, oi)
+        _unrolled(out, yi, xi, oi)
+    else:  # rows of the image, by squares of channels and pixels
+        om, oi = out.split(oi, factor=m)
+        out.reorder(n, yo, xo, oo, om, yi, oi, xi)
+        _unrolled(out, yi, oi, xi)
     tiles = out.fuse(out.fuse(n, yo), xo)
     blocks, _ = out.split(tiles, factor=block)
-    _unrolled(out, yi, xi, oi)
     return blocks, oo
 
 
