@@ -25,12 +25,17 @@ from whet.search_spaces.rules.vectors import register_tile
 SIDES = (16, 8, 4)
 
 
-def image_last(given: ConvOperands) -> Tensor:
-    """The image of a convolution with its channels last: (N, spatial ..., C)."""
+def image_last(given: ConvOperands, ones: int = 0) -> Tensor:
+    """The image of a convolution with its channels last: (N, spatial ..., C).
+
+    Args:
+        given: the operands, the image (N, C, spatial ...).
+        ones: so many spatial dimensions of one element are put in front of the others.
+    """
     shape, data = given.form.shape, given.data
     return te.compute(
-        (shape.batch, *shape.image, shape.ci),
-        lambda b, *at: data(b, at[-1], *at[:-1]),
+        (shape.batch, *(1,) * ones, *shape.image, shape.ci),
+        lambda b, *at: data(b, at[-1], *at[ones:-1]),
         name="image",
     )
 
@@ -56,13 +61,26 @@ def schedule_transposed(
         lanes: elements in a vector.
         threads: that share it.
     """
-    stage = s[copy]
-    axes: list[Any] = list(stage.op.axis)
-    sizes = prod(extent_of(axes[k]) for k in across), extent_of(axes[-1])
-    rows = _fused(stage, [axes[k] for k in across])
-    lead = [a for k, a in enumerate(axes[:-1]) if k not in across]
+    schedule_across(s[copy], across, [len(copy.shape) - 1], lanes, threads)
+
+
+def schedule_across(
+    stage: Stage, across: Sequence[int], along: Sequence[int], lanes: int, threads: Threads
+) -> None:
+    """Schedule a stage that reads in order along other axes than its last ones.
+
+    Args:
+        stage: the stage.
+        across, along: the places of neighbouring axes along which it reads in order, and of its
+            last axes.
+        lanes: elements in a vector.
+        threads: that share it.
+    """
+    axes = list(stage.op.axis)
+    lead = [a for k, a in enumerate(axes) if k not in (*across, *along)]
+    sizes = [prod(extent_of(axes[k]) for k in places) for places in (across, along)]
+    rows, lane = (_fused(stage, [axes[k] for k in places]) for places in (across, along))
     side = next((n for n in SIDES if n <= min(lanes, *sizes)), 0)
-    lane = axes[-1]
     if side:
         outer, inner = stage.split(rows, factor=side, tail="shift")
         more, lane = stage.split(lane, factor=side, tail="shift")

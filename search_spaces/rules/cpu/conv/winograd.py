@@ -33,12 +33,12 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
-from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.winograd import WINDOW, WinogradStages, conv2d_winograd
 from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.rules.cpu.conv.tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.space import Space
 from whet.search_spaces.rules.cpu.conv.transposed import (
     SIDES,
     image_last,
@@ -53,11 +53,6 @@ VARIANTS = (2, 4)
 """The m of F(m x m, 3 x 3) whose errors a measurement admits."""
 
 _BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-# Numbers of a block that are kept at the same time: half of a typical L2 cache of 1 MiB.
-_BLOCK_BYTES = 512 * 1024
-# Transformed weights beyond this many bytes come from memory: half of a usual L3 cache.
-_CACHED_WEIGHTS = 16 << 20
-_SLOW_BYTE = 3.0  # what reading one of them costs, in multiply-adds of one lane
 
 
 def variants(shape: ConvShape) -> list[int]:
@@ -73,43 +68,24 @@ def variants(shape: ConvShape) -> list[int]:
     return list(VARIANTS) if fits else []
 
 
-def best_variant(shape: ConvShape) -> int:
-    """The m to use untuned: the fewest operations, where the weights that grow stay in a cache.
-
-    Args:
-        shape: one that has :func:`variants`.
-    """
-
-    def cost(m: int) -> float:
-        places, weights = (m + WINDOW - 1) ** 2, shape.ci * shape.co
-        slow = max(0, places * weights * dt.itemsize(shape.dtype) - _CACHED_WEIGHTS)
-        return places * _tiles(shape, m) * weights + _SLOW_BYTE * slow
-
-    return min(variants(shape), key=cost)
-
-
-def define(cfg: Any, shape: ConvShape, target: Target) -> None:
-    """Define the knobs ``winograd.*``, for all :func:`variants` of a shape.
-
-    Where the target has several threads, the template defines ``parallel`` and ``grain``.
-    """
-    most = max(_tiles(shape, m) for m in variants(shape))
-    usual = _tiles(shape, best_variant(shape))
-    lanes = lanes_of(target, shape.dtype)
+def space(shape: ConvShape, target: Target) -> Space:
+    """The knobs ``winograd.*``, for all :func:`variants` of a shape."""
+    counts = [_tiles(shape, m) for m in variants(shape)]
+    lanes, most = lanes_of(target, shape.dtype), max(counts)
     rows = [(r,) for r in range(1, 29) if r <= most]
-    tiles = channel_tiles(target, lanes, rows, (usual,), shape.co)
-    cfg.define_knob("winograd.tile", tiles, default=tiles[0])
-    blocks = [b for b in _BLOCKS if b == 1 or (b - 1) * min(r for r, _ in tiles) < most]
-    best = _default_block(shape, tiles[0], blocks, target)
-    cfg.define_knob("winograd.block", blocks, default=best)
-    cfg.define_knob("winograd.order", ["panels", "tiles"], default="panels")
-    cfg.define_knob("winograd.unroll_k", [u for u in (1, 2, 4) if shape.ci % u == 0], default=1)
-    cfg.multi_filter(partial(_no_larger, most=most))
+    tiles = channel_tiles(target, lanes, rows, (min(counts),), shape.co)
+    choices = {
+        "tile": tiles,
+        "order": ["panels", "tiles"],
+        "block": [b for b in _BLOCKS if b == 1 or (b - 1) * min(r for r, _ in tiles) < most],
+        "unroll_k": [u for u in (1, 2, 4) if shape.ci % u == 0],
+    }
+    return Space("winograd.", choices, (partial(_no_larger, most=most),))
 
 
 @dataclass(frozen=True, eq=False)
 class Winograd:
-    """The stages of a convolution under the knobs of :func:`define`.
+    """The stages of a convolution under the knobs of :func:`space`.
 
     Attributes:
         cfg: has the knobs. shape: the convolution. m: of F(m x m, 3 x 3).
@@ -273,23 +249,6 @@ def _tiles(shape: ConvShape, m: int) -> int:
     return shape.batch * -(-oh // m) * -(-ow // m)
 
 
-def _default_block(
-    shape: ConvShape, tile: tuple[int, ...], blocks: list[int], target: Target
-) -> int:
-    """The block with the least left over, whose numbers fit the cache, the largest of those.
-
-    Weights that do not fit beside it are read again for each block: then blocks are larger.
-    """
-    m, (mr, _) = best_variant(shape), tile
-    places, tiles = (m + WINDOW - 1) ** 2, _tiles(shape, m)
-    one = places * mr * (shape.ci + shape.co) * dt.itemsize(shape.dtype)
-    weights = places * shape.ci * shape.co * dt.itemsize(shape.dtype)
-    room = _BLOCK_BYTES if weights <= _BLOCK_BYTES else 4 * _BLOCK_BYTES
-    share = -(-tiles // target.num_threads)  # each thread has a block
-    fitting = [b for b in blocks if b * one <= room and (b - 1) * mr < share] or [1]
-    return min(fitting, key=lambda b: (-(-tiles // (b * mr)) * b, -b))
-
-
 def _no_larger(c: Any, most: int) -> bool:
     """A block is no larger than what there is."""
-    return (c["winograd.block"].val - 1) * c["winograd.tile"].val[0] < most
+    return (c["block"].val - 1) * c["tile"].val[0] < most
