@@ -20,9 +20,7 @@ from whet.compiler.tir import IterVar
 from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.graph.stages import extent_of
 from whet.search_spaces.rules.threads import Threads
-from whet.search_spaces.rules.vectors import register_tile
-
-SIDES = (16, 8, 4)
+from whet.search_spaces.rules.vectors import SIDES, register_tile
 
 
 def image_last(given: ConvOperands, ones: int = 0) -> Tensor:

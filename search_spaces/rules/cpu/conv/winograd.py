@@ -40,14 +40,13 @@ from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
 from whet.search_spaces.rules.cpu.conv.estimate.space import Space
 from whet.search_spaces.rules.cpu.conv.transposed import (
-    SIDES,
     image_last,
     schedule_transposed,
     weights_last,
 )
 from whet.search_spaces.rules.cpu.conv.weights import Storing
 from whet.search_spaces.rules.threads import NO_THREADS
-from whet.search_spaces.rules.vectors import lanes_of, register_tile
+from whet.search_spaces.rules.vectors import SIDES, lanes_of, register_tile
 
 VARIANTS = (2, 4)
 """The m of F(m x m, 3 x 3) whose errors a measurement admits."""

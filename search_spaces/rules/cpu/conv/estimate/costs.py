@@ -24,6 +24,7 @@ class Costs:
     """Cycles of the parts.
 
     Attributes:
+        wide: of a multiply-add of 64 bytes; one of 32 or fewer takes half a cycle.
         load_bound, load: of a load, alone and beside multiply-adds. latency: of a step's sums.
         loop: of a step's loop; run: to begin a row of a window. spill: of an address too many.
         body: of an unrolled vector operation beyond those that a loop's body should have.
@@ -38,29 +39,30 @@ class Costs:
         stage: to begin a product of Winograd's. fork: until the threads have begun and ended.
     """
 
-    load_bound: float = 0.6
-    load: float = 0.08
-    latency: float = 3.8
-    loop: float = 0.7
-    run: float = 3.0
-    spill: float = 0.3
-    body: float = 0.002
-    tile: float = 12.0
-    store: float = 1.5
-    turned: float = 1.2
-    pixel: float = 2.0
-    split: float = 0.3
-    ragged: float = 1.0
-    hidden: float = 0.1
-    copy: float = 3.0
-    gather: float = 1.2
-    square: float = 0.4
-    written: float = 2.0
-    scatter: float = 0.5
-    data: float = 3.0
-    result: float = 3.0
-    filters: float = 3.0
-    stage: float = 40.0
+    load_bound: float = 0.67
+    wide: float = 0.75
+    load: float = 0.00062
+    latency: float = 5.1
+    loop: float = 0.73
+    run: float = 0.88
+    spill: float = 0.001
+    body: float = 0.027
+    tile: float = 0.23
+    store: float = 0.017
+    turned: float = 3.9
+    pixel: float = 0.023
+    split: float = 0.42
+    ragged: float = 10.0
+    hidden: float = 0.00021
+    copy: float = 5.1
+    gather: float = 2.8
+    square: float = 0.075
+    written: float = 0.42
+    scatter: float = 0.066
+    data: float = 5.5
+    result: float = 14.0
+    filters: float = 5.6
+    stage: float = 0.6
     fork: float = 4000.0
 
 
@@ -116,7 +118,8 @@ class Work:
     def step(self, m: int, v: int, unrolled: int = 1) -> float:
         """Cycles of a step of ``m`` numbers by ``v`` vectors, loops of so many steps included."""
         c = self.costs
-        bound = max(m * v / 2, c.load_bound * (m + v), c.latency)
+        each = c.wide if self.lanes * self.size >= 64 else 0.5
+        bound = max(m * v * each, c.load_bound * (m + v), c.latency)
         return bound + c.load * (m + v) + c.loop / unrolled + c.body * m * v * unrolled
 
     def seen(self, *tile: int) -> float:
@@ -128,16 +131,18 @@ class Work:
         ]
         return prod(reach) * shape.ci_group * self.size
 
-    def packed(self, width: int, near: bool) -> float:
+    def packed(self, width: int, near: bool, run: int = 0) -> float:
         """Cycles of packing the weights in panels.
 
         Args:
             width: channels of a panel. near: whether channels of a panel lie side by side.
+            run: steps of a sum whose weights do.
         """
         if self.ahead:
             return 0.0
         c, many = self.costs, self.shape.co * self.depth
-        each = c.copy / min(self.lanes, width) if near else c.gather
+        squares = min(width, run, self.lanes) >= 4 and self.shape.co % width == 0
+        each = c.copy / min(self.lanes, width) if near else c.square if squares else c.gather
         cycles = many * (each + c.written * self.size / rate(2 * self.weights))
         return self.shared(cycles, -(-self.shape.co // width))
 

@@ -112,7 +112,7 @@ def planes(w: Work, k: Knobs) -> float:
         each = c.copy if not sorted_rows else c.gather * w.lanes
         copying = again * (vectors * each + c.written * w.image / rate(held))
         total += w.shared(copying, s.batch * s.padded[0])
-    return total + w.packed(cr, False)
+    return total + w.packed(cr, False, w.depth)
 
 
 def columns(w: Work, k: Knobs) -> float:
@@ -140,4 +140,4 @@ def columns(w: Work, k: Knobs) -> float:
         total += w.shared(copying, tiles)
     else:
         total += c.scatter * crowded(w.pixels * w.size, s.ci) * s.batch * tiles * w.depth * vectors
-    return total + w.packed(mr, False)
+    return total + w.packed(mr, False, s.ci if prod(s.window) == 1 else 1)
