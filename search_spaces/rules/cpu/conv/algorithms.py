@@ -26,7 +26,7 @@ from whet.search_spaces.rules.cpu.conv.estimate import direct
 from whet.search_spaces.rules.cpu.conv.estimate import winograd as estimates
 from whet.search_spaces.rules.cpu.conv.estimate.costs import Work
 from whet.search_spaces.rules.cpu.conv.estimate.space import Cost, Space
-from whet.search_spaces.rules.vectors import lanes_of
+from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 
 LAST = "channels_last"
 """The algorithm that computes with the channels last what has them first."""
@@ -118,9 +118,10 @@ def _estimated(
 ) -> tuple[dict[tuple[str, ...], Space], str, dict[str, Any], bool]:
     """The knobs by the algorithms that read them; the best one, its choices, whether parallel."""
     spaces = _spaces(shape, target, block)
+    lanes, registers = lanes_of(target, shape.dtype), vector_registers(target)
     found: list[tuple[float, str, dict[str, Any], bool]] = []
     for threads in dict.fromkeys((1, target.num_threads)):
-        work = Work(shape, lanes_of(target, shape.dtype), ahead, threads)
+        work = Work(shape, lanes, ahead, registers, threads)
         for names, space in spaces.items():
             for name in names:
                 chosen, cycles = space.first, 0.0

@@ -67,14 +67,12 @@ class Converted:
     Attributes:
         image, weights: the copies with the channels last.
         inner: the convolution of these. conv: the result.
-        whole: whether panels of the weights are whole, so that each is transposed by itself.
     """
 
     image: Tensor
     weights: Tensor
     inner: channels_last.ChannelsLast
     conv: Tensor
-    whole: bool
 
     @property
     def copied(self) -> bool:
@@ -104,19 +102,15 @@ class Converted:
         conv = te.compute(
             shape.result_shape, lambda b, o, *at: inner.conv(b, *lead, *at, o), name=name
         )
-        whole = shape.co % own["tile"].val[1] == 0
-        return Converted(image, weights, inner, conv, whole)
+        return Converted(image, weights, inner, conv)
 
     def schedule(self, s: Schedule, how: Storing) -> None:
         """Schedule all stages but the inlined ones."""
         spatial = range(1, len(self.image.shape) - 1)
         schedule_transposed(s, self.image, spatial, how.lanes, how.threads)
         self.inner.schedule(s, replace(how, out=s[self.inner.conv]))
-        alone = NO_THREADS if how.ahead or self.whole else how.threads
+        alone = NO_THREADS if how.ahead else how.threads
         steps = range(len(self.weights.shape) - 1)
         schedule_transposed(s, self.weights, steps, how.lanes, alone)
-        if self.whole:  # while a panel of them is in a cache
-            packed = s[self.inner.panels]
-            s[self.weights].compute_at(packed, packed.op.axis[0])
         places = range(2, len(self.conv.shape))
         schedule_across(how.out, (1,), places, how.lanes, how.threads)

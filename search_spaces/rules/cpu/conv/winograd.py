@@ -146,11 +146,8 @@ class Winograd:
         else:
             s[w.conv].compute_inline()
             schedule_transposed(s, self.image, (1, 2), lanes, how.threads)
-            whole = shape.co % self.cfg["winograd.tile"].val[1] == 0
-            shared = NO_THREADS if how.ahead or whole else how.threads
-            schedule_transposed(s, own, (0, 1, 2), lanes, shared)
-            if whole:  # while a panel of them is in a cache
-                s[own].compute_at(s[w.filters], s[w.filters].op.axis[2])
+            alone = NO_THREADS if how.ahead else how.threads
+            schedule_transposed(s, own, (0, 1, 2), lanes, alone)
         blocks, channels = _tiles_in_place(how.out, shape, self.m, self.block, lanes)
         for tensor in (w.results, w.half):  # A^T over the columns, then over the rows of one tile
             stage = s[tensor]

@@ -31,38 +31,44 @@ class Costs:
         tile, store, turned: to begin a tile; to store a vector, an element across rows.
         pixel: to find a pixel's address.
         split: of an unaligned vector's load. ragged: of a vector that is stored behind a mask.
+        masked: of a row of a transposed tile that is stored behind a mask.
         hidden: the share of the lesser of work and transfers that the other does not hide.
         copy, gather, square: to copy a vector, an element from afar, one of a square.
+        slide: to copy an element of a window that neighbouring pixels see, too.
+        kept: of a number that an unrolled window has no register for.
         written: how much longer a copy takes to be written and read than to be read again.
         scatter: of a line whose set others fill.
         data, result, filters: of Winograd's transforms, a vector of one place.
         stage: to begin a product of Winograd's. fork: until the threads have begun and ended.
     """
 
-    load_bound: float = 0.67
+    load_bound: float = 0.65
     wide: float = 0.75
-    load: float = 0.00062
-    latency: float = 5.1
-    loop: float = 0.73
-    run: float = 0.88
+    load: float = 0.00027
+    latency: float = 3.5
+    loop: float = 1.3
+    run: float = 0.26
     spill: float = 0.001
-    body: float = 0.027
-    tile: float = 0.23
-    store: float = 0.017
-    turned: float = 3.9
-    pixel: float = 0.023
-    split: float = 0.42
-    ragged: float = 10.0
-    hidden: float = 0.00021
-    copy: float = 5.1
-    gather: float = 2.8
-    square: float = 0.075
-    written: float = 0.42
-    scatter: float = 0.066
-    data: float = 5.5
-    result: float = 14.0
-    filters: float = 5.6
-    stage: float = 0.6
+    body: float = 0.0052
+    tile: float = 0.045
+    store: float = 0.015
+    turned: float = 0.34
+    pixel: float = 0.26
+    split: float = 0.39
+    ragged: float = 7.4
+    masked: float = 9.0
+    hidden: float = 0.00014
+    copy: float = 6.9
+    gather: float = 3.8
+    slide: float = 0.67
+    kept: float = 0.13
+    square: float = 0.93
+    written: float = 3.2
+    scatter: float = 0.0087
+    data: float = 3.9
+    result: float = 5.8
+    filters: float = 11.0
+    stage: float = 0.079
     fork: float = 4000.0
 
 
@@ -76,12 +82,13 @@ class Work:
     Attributes:
         shape: the convolution. lanes: elements in a vector.
         ahead: whether the weights are packed ahead of the calls.
-        threads: that share the loops. costs: of its parts.
+        registers: for vectors. threads: that share the loops. costs: of its parts.
     """
 
     shape: ConvShape
     lanes: int
     ahead: bool
+    registers: int = 16
     threads: int = 1
     costs: Costs = COSTS
 
@@ -122,14 +129,19 @@ class Work:
         bound = max(m * v * each, c.load_bound * (m + v), c.latency)
         return bound + c.load * (m + v) + c.loop / unrolled + c.body * m * v * unrolled
 
-    def seen(self, *tile: int) -> float:
-        """Bytes of the image that the windows of a tile of pixels cover."""
+    def seen(self, *tile: int, lines: bool = False) -> float:
+        """Bytes of the image that the windows of a tile of pixels cover.
+
+        Args:
+            lines: count the lines that hold them, row by row.
+        """
         shape, whole = self.shape, (1,) * (len(self.shape.out) - len(tile))
         reach = [
             min((t - 1) * s + r, t * k)
             for t, s, r, k in zip((*whole, *tile), shape.strides, shape.reach, shape.window)
         ]
-        return prod(reach) * shape.ci_group * self.size
+        row = reach[-1] * self.size + (_LINE * 3 // 4 if lines else 0)
+        return prod(reach[:-1]) * row * shape.ci_group
 
     def packed(self, width: int, near: bool, run: int = 0) -> float:
         """Cycles of packing the weights in panels.

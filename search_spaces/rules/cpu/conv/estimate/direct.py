@@ -85,11 +85,14 @@ def planes(w: Work, k: Knobs) -> float:
         vectors = -(-cr // w.lanes)
         many = prod(sizes)
         step = w.step(many, vectors) + c.spill * max(0, many - _POINTERS)
+        step += c.kept * _homeless(w, k["unroll"], sizes, vectors)
         operations, stored = vectors * many, cr * many * c.turned
+        if s.out[-1] % sizes[-1]:
+            stored += c.masked * cr * prod(sizes[:-1])
     step -= c.loop * (1 - 1 / written)
     if operations * written > _BODY:
         step += c.body * operations * written
-    seen = w.seen(*sizes)
+    seen = w.seen(*sizes, lines=True)
     stride = prod(s.padded) * w.size
     lines = s.ci_group * max(1, seen // max(1, s.ci_group * 64))
     step += c.scatter * crowded(stride, lines) * (prod(sizes) if way == "channels" else across)
@@ -134,10 +137,24 @@ def columns(w: Work, k: Knobs) -> float:
     total = w.shared(w.total(work, s.batch * passing), outer)
     if k["copy"]:
         at_once = min(k["block"], tiles) * strip if k["order"] == "pixels" else whole
-        each = c.copy / w.lanes if s.is_pointwise else c.gather
+        each = c.slide if s.strides[-1] == 1 else c.gather
+        each = c.copy / w.lanes if s.is_pointwise else each
         many = s.batch * tiles * nr * w.depth
         copying = many * (each + c.written * w.size / rate(2 * at_once))
         total += w.shared(copying, tiles)
     else:
         total += c.scatter * crowded(w.pixels * w.size, s.ci) * s.batch * tiles * w.depth * vectors
     return total + w.packed(mr, False, s.ci if prod(s.window) == 1 else 1)
+
+
+def _homeless(w: Work, unroll: str, sizes: list[int], vectors: int) -> int:
+    """How many pixels of an unrolled window have no register, though the next steps read them."""
+    shape = w.shape
+    spans = []
+    for n, name in enumerate(("ry", "rx")[-len(sizes) :], start=-min(2, len(sizes))):
+        more = shape.reach[n] - 1 if name in unroll.split() else 0
+        spans.append((sizes[n] - 1) * shape.strides[n] + 1 + more if more else sizes[n])
+    pixels = prod(spans)
+    if pixels == prod(sizes):
+        return 0
+    return max(0, min(pixels, w.registers) + vectors * (prod(sizes) + 1) - w.registers)
