@@ -9,6 +9,7 @@ convolution, and do not predict times.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from whet.compiler.tir import dtype as dt
@@ -92,32 +93,32 @@ class Work:
     threads: int = 1
     costs: Costs = COSTS
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes of an element."""
         return dt.itemsize(self.shape.dtype)
 
-    @property
+    @cached_property
     def pixels(self) -> int:
         """Of the result, of one image."""
         return prod(self.shape.out)
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """Steps of one sum."""
         return self.shape.ci_group * prod(self.shape.window)
 
-    @property
+    @cached_property
     def image(self) -> int:
         """Bytes of the padded images."""
         return self.shape.batch * self.shape.ci * prod(self.shape.padded) * self.size
 
-    @property
+    @cached_property
     def result(self) -> int:
         """Bytes of the result."""
         return self.shape.batch * self.shape.co * self.pixels * self.size
 
-    @property
+    @cached_property
     def weights(self) -> int:
         """Bytes of the weights."""
         return self.shape.co * self.depth * self.size

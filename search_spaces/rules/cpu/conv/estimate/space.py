@@ -14,6 +14,7 @@ Cost = Callable[[Mapping[str, Any]], float]
 """From the values of an algorithm's knobs to cycles."""
 
 _STARTS = 2  # of the descent
+_TILES = 10  # that are tried again on the way
 _BETTER = 0.999  # what a change has to make of the cost
 
 
@@ -59,16 +60,22 @@ class Space:
             if self._is_valid(one):
                 starts.append((cost(one), one))
         starts.sort(key=lambda pair: pair[0])
-        found = [self._descended(one, least, cost) for least, one in starts[:_STARTS]]
+        tiles = [one["tile"] for _, one in starts[:_TILES]]
+        choices = {**self.choices, "tile": tuple(dict.fromkeys(tiles))}
+        found = [self._descended(one, least, cost, choices) for least, one in starts[:_STARTS]]
         return min(found, key=lambda pair: pair[1]) if found else (self.first, cost(self.first))
 
     def _descended(
-        self, chosen: dict[str, Any], least: float, cost: Cost
+        self,
+        chosen: dict[str, Any],
+        least: float,
+        cost: Cost,
+        choices: Mapping[str, Sequence[Any]],
     ) -> tuple[dict[str, Any], float]:
         improved = True
         while improved:
             improved = False
-            for name, values in self.choices.items():
+            for name, values in choices.items():
                 for value in values:
                     tried = {**chosen, name: value}
                     if value == chosen[name] or not self._is_valid(tried):
