@@ -27,14 +27,14 @@ from whet.compiler.tir import IterVar
 from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.space import Space
 from whet.search_spaces.rules.cpu.conv.layouts import Steps
 from whet.search_spaces.rules.cpu.conv.padded_image import (
     copy_lines,
     padded_lines,
     vectorize_line,
 )
-from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
-from whet.search_spaces.rules.cpu.conv.estimate.space import Space
 from whet.search_spaces.rules.cpu.conv.weights import At, Storing, pack
 from whet.search_spaces.rules.vectors import lanes_of, register_tile
 

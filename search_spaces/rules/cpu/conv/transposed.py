@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from whet.compiler import te
 from whet.compiler.te import Schedule, Stage, Tensor

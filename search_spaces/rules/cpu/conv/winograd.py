@@ -90,7 +90,8 @@ class Winograd:
         cfg: has the knobs. shape: the convolution. m: of F(m x m, 3 x 3).
         block: tiles that are computed together. lanes: of a vector.
         image: with the channels first, the copy with the channels last; else None.
-        weights: in the order that the stages read them in. stages: what is computed.
+        weights: with the output channels last, and in the order that the stages read them in.
+        stages: what is computed.
         conv: the result.
     """
 
@@ -131,10 +132,10 @@ class Winograd:
         w = conv2d_winograd(data, weights, m, padding, "NHWC", block, nr, name=name)
         conv = w.conv
         if image is not None:
-            conv = te.compute(
-                shape.result_shape, lambda b, o, y, x: w.conv[b, y, x, o], name=name
-            )
-        return Winograd(cfg, shape, m, block, lanes_of(target, shape.dtype), image, (own, weights), w, conv)
+            conv = te.compute(shape.result_shape, lambda b, o, y, x: w.conv[b, y, x, o], name=name)
+        return Winograd(
+            cfg, shape, m, block, lanes_of(target, shape.dtype), image, (own, weights), w, conv
+        )
 
     def schedule(self, s: Schedule, how: Storing) -> None:
         """Schedule all stages but the inlined ones."""

@@ -1,9 +1,9 @@
 """What a convolution's parts cost: steps of register tiles, copies, what the caches deliver.
 
 In cycles of a core that starts two vector operations in each. The constants were fitted to
-measured configs (``python benchmarks/conv_defaults.py`` draws and measures others), so that the
-config that they like best is near the best that was measured. They rank the configs of one
-convolution, and do not predict times.
+measured configs (``python benchmarks/cpu_kernels/conv_defaults.py`` draws and measures others), so
+that the config that they like best is near the best that was measured. They rank the configs of
+one convolution, and do not predict times.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.conv_shape import ConvShape
 
 #: usable bytes of a cache, and bytes a cycle of what fits it; the last: of memory
-_CACHES = ((28_000, 82.0), (700_000, 50.0), (16_000_000, 20.0), (float("inf"), 9.0))
+FIRST = 28_000
+_CACHES = ((FIRST, 82.0), (700_000, 50.0), (16_000_000, 20.0), (float("inf"), 9.0))
 _LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first cache begin anew
 
 
@@ -40,36 +41,38 @@ class Costs:
         written: how much longer a copy takes to be written and read than to be read again.
         scatter: of a line whose set others fill.
         data, result, filters: of Winograd's transforms, a vector of one place.
+        buffered: how much longer its own buffers take to be written and read than to be read again.
         stage: to begin a product of Winograd's. fork: until the threads have begun and ended.
     """
 
-    load_bound: float = 0.65
-    wide: float = 0.75
-    load: float = 0.00027
+    load_bound: float = 0.56
+    wide: float = 0.84
+    load: float = 0.051
     latency: float = 3.5
-    loop: float = 1.3
-    run: float = 0.26
-    spill: float = 0.001
-    body: float = 0.0052
-    tile: float = 0.045
-    store: float = 0.015
-    turned: float = 0.34
-    pixel: float = 0.26
-    split: float = 0.39
-    ragged: float = 7.4
-    masked: float = 9.0
-    hidden: float = 0.00014
-    copy: float = 6.9
-    gather: float = 3.8
-    slide: float = 0.67
-    kept: float = 0.13
-    square: float = 0.93
-    written: float = 3.2
-    scatter: float = 0.0087
-    data: float = 3.9
-    result: float = 5.8
-    filters: float = 11.0
-    stage: float = 0.079
+    loop: float = 0.68
+    run: float = 1.9
+    spill: float = 0.081
+    body: float = 0.0046
+    tile: float = 5.1
+    store: float = 1.0
+    turned: float = 0.61
+    pixel: float = 0.95
+    split: float = 0.21
+    ragged: float = 2.8
+    masked: float = 3.4
+    hidden: float = 0.26
+    copy: float = 2.4
+    gather: float = 2.9
+    slide: float = 0.42
+    kept: float = 0.14
+    square: float = 0.65
+    written: float = 5.7
+    scatter: float = 0.083
+    data: float = 1.5
+    result: float = 2.5
+    filters: float = 5.0
+    buffered: float = 2.7
+    stage: float = 6.1
     fork: float = 4000.0
 
 
@@ -191,9 +194,7 @@ def rate(held: float) -> float:
     return next(speed for capacity, speed in _CACHES if held <= capacity)
 
 
-def moved(
-    stays: float, tiles: int, block: int, passing: float, others: int, whole: float
-) -> float:
+def moved(stays: float, tiles: int, block: int, passing: float, others: int, whole: float) -> float:
     """Cycles in which the caches deliver what two loops over tiles read.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from whet.search_spaces.rules.cpu.conv.estimate.costs import Work, rate
+from whet.search_spaces.rules.cpu.conv.estimate.costs import FIRST, Work, rate
 
 _WINDOW = 3
 
@@ -38,14 +38,15 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
         passing += places * panels * (rows - 1) * (panel + strip) / rate(panel + rows * strip)
     else:
         passing += places * rows * (panels - 1) * (panel + strip) / rate(places and panels * panel)
-    transforms = block * places * (
-        c.data * -(-s.ci // w.lanes) + c.result * -(-s.co // w.lanes) * m / 4
+    transforms = (
+        block * places * (c.data * -(-s.ci // w.lanes) + c.result * -(-s.co // w.lanes) * m / 4)
     )
-    transforms += 2 * own * c.written / rate(own)
+    if own > FIRST:
+        transforms += 2 * own * c.buffered / rate(own)
     total = w.shared(blocks * (w.total(products, passing) + transforms), blocks)
     if not w.ahead:
         making = places * s.ci * panels * vectors * c.filters
-        total += w.shared(making + filters * c.written / rate(filters), panels)
+        total += w.shared(making + 2 * filters * c.buffered / rate(filters), panels)
     if not s.channels_last:
         total += w.squares(s.batch * s.ci * prod(s.image), s.ci, prod(s.image))
         if not w.ahead:

@@ -86,7 +86,11 @@ def test_winograd_reads_whole_vectors_of_copies(algorithm):
 
 @pytest.mark.parametrize(
     ("case", "wide"),
-    [((1, 64, 7, 7, 32, 1, 1), 64), ((1, 8, 9, 9, 32, 3, 3, 2, 1), 72), ((1, 5, 9, 9, 32, 3, 3), 45)],
+    [
+        ((1, 64, 7, 7, 32, 1, 1), 64),
+        ((1, 8, 9, 9, 32, 3, 3, 2, 1), 72),
+        ((1, 5, 9, 9, 32, 3, 3), 45),
+    ],
     ids=str,
 )
 def test_panels_are_packed_by_squares_along_all_steps(case, wide):
