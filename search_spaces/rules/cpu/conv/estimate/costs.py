@@ -42,6 +42,7 @@ class Costs:
         scatter: of a line whose set others fill.
         data, result, filters: of Winograd's transforms, a vector of one place.
         buffered: how much longer its own buffers take to be written and read than to be read again.
+        stored: how much longer transformed weights take to be written than to be read.
         stage: to begin a product of Winograd's. fork: until the threads have begun and ended.
     """
 
@@ -70,8 +71,9 @@ class Costs:
     scatter: float = 0.083
     data: float = 1.5
     result: float = 2.5
-    filters: float = 5.0
+    filters: float = 3.5
     buffered: float = 2.7
+    stored: float = 2.0
     stage: float = 6.1
     fork: float = 4000.0
 

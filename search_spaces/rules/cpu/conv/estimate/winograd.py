@@ -46,7 +46,7 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
     total = w.shared(blocks * (w.total(products, passing) + transforms), blocks)
     if not w.ahead:
         making = places * s.ci * panels * vectors * c.filters
-        total += w.shared(making + 2 * filters * c.buffered / rate(filters), panels)
+        total += w.shared(making + c.stored * filters / rate(filters), panels)
     if not s.channels_last:
         total += w.squares(s.batch * s.ci * prod(s.image), s.ci, prod(s.image))
         if not w.ahead:
