@@ -28,7 +28,7 @@ from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
-from whet.search_spaces.rules.cpu.conv.estimate.space import Space
+from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
 from whet.search_spaces.rules.cpu.conv.layouts import Steps
 from whet.search_spaces.rules.cpu.conv.padded_image import (
     copy_lines,
@@ -52,7 +52,7 @@ def space(shape: ConvShape, target: Target, block: int, prefix: str = "") -> Spa
     lanes = lanes_of(target, shape.dtype)
     pixels = shape.batch * prod(shape.out)
     run = block or shape.ci_group
-    choices = {
+    choices: Choices = {
         "tile": _tiles(shape, target, lanes, pixels, block),
         "order": ["panels", "pixels"],
         "block": [b for b in _BLOCKS if b == 1 or b < pixels],

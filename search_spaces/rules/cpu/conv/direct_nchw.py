@@ -24,7 +24,7 @@ from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv.estimate.plane_tiles import plane_tiles
-from whet.search_spaces.rules.cpu.conv.estimate.space import Space
+from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
 from whet.search_spaces.rules.cpu.conv.padded_image import Read, copy_lines, padded_planes
 from whet.search_spaces.rules.cpu.conv.weights import Storing, pack, panels
 from whet.search_spaces.rules.cpu.gemm.stages import accumulators
@@ -34,7 +34,7 @@ from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_reg
 def space(shape: ConvShape, target: Target) -> Space:
     """The knobs of the direct algorithm."""
     lanes = lanes_of(target, shape.dtype)
-    choices = {
+    choices: Choices = {
         "tile": plane_tiles(shape, lanes, vector_registers(target)),
         "outer": ["rows", "channels"],
         "unroll": ["none", "rx", "ry rx"],

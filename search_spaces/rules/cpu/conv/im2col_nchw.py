@@ -26,7 +26,7 @@ from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
-from whet.search_spaces.rules.cpu.conv.estimate.space import Space
+from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
 from whet.search_spaces.rules.cpu.conv.weights import Storing, pack, panels
 from whet.search_spaces.rules.cpu.gemm.gemm import flattened
 from whet.search_spaces.rules.cpu.gemm.stages import or_zero, within
@@ -42,7 +42,7 @@ def space(shape: ConvShape, target: Target) -> Space:
     pixels = prod(shape.out)
     # What is read in place has to be whole vectors: others would be gathered lane by lane.
     in_place = shape.is_pointwise and not pixels % lanes
-    choices = {
+    choices: Choices = {
         "tile": channel_tiles(target, lanes, _CHANNELS, (shape.co,), pixels),
         "order": ["pixels", "channels"],
         "block": [b for b in _BLOCKS if b == 1 or b < max(pixels // lanes, shape.co)],

@@ -38,7 +38,7 @@ from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
-from whet.search_spaces.rules.cpu.conv.estimate.space import Space
+from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
 from whet.search_spaces.rules.cpu.conv.transposed import (
     image_last,
     schedule_transposed,
@@ -73,7 +73,7 @@ def space(shape: ConvShape, target: Target) -> Space:
     lanes, most = lanes_of(target, shape.dtype), max(counts)
     rows = [(r,) for r in range(1, 29) if r <= most]
     tiles = channel_tiles(target, lanes, rows, (min(counts),), shape.co)
-    choices = {
+    choices: Choices = {
         "tile": tiles,
         "order": ["panels", "tiles"],
         "block": [b for b in _BLOCKS if b == 1 or (b - 1) * min(r for r, _ in tiles) < most],

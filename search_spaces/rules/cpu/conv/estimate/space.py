@@ -13,6 +13,9 @@ from whet.search_spaces.knobs.prefixed import Prefixed
 Cost = Callable[[Mapping[str, Any]], float]
 """From the values of an algorithm's knobs to cycles."""
 
+Choices = Mapping[str, Sequence[Any]]
+"""The choices of each knob; the first knob is ``tile``, the second an order of loops."""
+
 _STARTS = 2  # of the descent
 _TILES = 10  # that are tried again on the way
 _BETTER = 0.999  # what a change has to make of the cost
@@ -23,12 +26,12 @@ class Space:
     """The knobs of an algorithm.
 
     Attributes:
-        prefix: of their names. choices: of each, without the prefix; the first is ``tile``.
+        prefix: of their names. choices: of each, without the prefix.
         filters: the conditions on them.
     """
 
     prefix: str
-    choices: Mapping[str, Sequence[Any]]
+    choices: Choices
     filters: tuple[Callable[[Any], bool], ...] = ()
 
     def define(self, cfg: Any, default: Mapping[str, Any]) -> None:
@@ -70,7 +73,7 @@ class Space:
         chosen: dict[str, Any],
         least: float,
         cost: Cost,
-        choices: Mapping[str, Sequence[Any]],
+        choices: Choices,
     ) -> tuple[dict[str, Any], float]:
         improved = True
         while improved:
