@@ -131,7 +131,10 @@ class Work:
     def step(self, m: int, v: int, unrolled: int = 1) -> float:
         """Cycles of a step of ``m`` numbers by ``v`` vectors, loops of so many steps included."""
         c = self.costs
-        each = c.wide if self.lanes * self.size >= 64 else 0.5
+        width = self.lanes * self.size
+        each = c.wide if width >= 64 else 0.5
+        if width <= 16 and self.registers <= 16:  # SSE: a multiplication and an addition
+            each = 1.0
         bound = max(m * v * each, c.load_bound * (m + v), c.latency)
         return bound + c.load * (m + v) + c.loop / unrolled + c.body * m * v * unrolled
 
