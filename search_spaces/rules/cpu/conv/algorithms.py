@@ -28,6 +28,9 @@ from whet.search_spaces.rules.cpu.conv.estimate.costs import Work
 from whet.search_spaces.rules.cpu.conv.estimate.space import Cost, Space
 from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 
+#: what threads must make of the time of one, so that busy cores cost little
+_SAVED = 1.25
+
 LAST = "channels_last"
 """The algorithm that computes with the channels last what has them first."""
 
@@ -127,7 +130,8 @@ def _estimated(
                 chosen, cycles = space.first, 0.0
                 if not shape.is_empty:
                     chosen, cycles = space.best(cost_of(name, work, block))
-                found.append((cycles, name, chosen, threads > 1))
+                worth = cycles * (_SAVED if threads > 1 else 1.0)
+                found.append((worth, name, chosen, threads > 1))
     _, name, chosen, parallel = min(found, key=lambda one: one[0])
     return spaces, name, chosen, parallel
 

@@ -75,7 +75,7 @@ class Costs:
     buffered: float = 2.7
     stored: float = 2.0
     stage: float = 6.1
-    fork: float = 4000.0
+    fork: float = 10_000.0
 
 
 COSTS = Costs()
