@@ -133,9 +133,10 @@ class Work:
         c = self.costs
         width = self.lanes * self.size
         each = c.wide if width >= 64 else 0.5
-        if width <= 16 and self.registers <= 16:  # SSE: a multiplication and an addition
-            each = 1.0
-        bound = max(m * v * each, c.load_bound * (m + v), c.latency)
+        shuffled = 0.0
+        if width <= 16 and self.registers <= 16:  # SSE: separate additions, and no broadcasts
+            each, shuffled = 1.0, m / 2
+        bound = max(m * v * each + shuffled, c.load_bound * (m + v), c.latency)
         return bound + c.load * (m + v) + c.loop / unrolled + c.body * m * v * unrolled
 
     def seen(self, *tile: int, lines: bool = False) -> float:
