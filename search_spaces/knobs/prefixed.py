@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from whet.search_spaces.knobs.constraint_source import words
+
 
 @dataclass(frozen=True)
 class _Prefixed:
@@ -18,7 +20,7 @@ class _Prefixed:
         return self.judge(_View(self.prefix, view))
 
     def __repr__(self) -> str:
-        return f"of {self.prefix}: {self.judge!r}"
+        return f"of {self.prefix}: {words(self.judge)}"
 
 
 @dataclass(frozen=True)

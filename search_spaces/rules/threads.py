@@ -36,15 +36,19 @@ class Threads:
 NO_THREADS = Threads()
 
 
-def define_threads(cfg: Prefixed, target: Target, multiplications: int) -> Threads:
+def define_threads(
+    cfg: Prefixed, target: Target, multiplications: int, worth: bool | None = None
+) -> Threads:
     """Define the knobs of threads where a target has several: whether to use them, and the grain.
 
     Args:
         multiplications: of the kernel, which say whether threads are worth it untuned.
+        worth: whether they are, where an estimate says so.
     """
     if target.num_threads < 2:
         return NO_THREADS
-    parallel = cfg.choose("parallel", [False, True], multiplications >= _WORTH_THREADS)
+    worth = multiplications >= _WORTH_THREADS if worth is None else worth
+    parallel = cfg.choose("parallel", [False, True], worth)
     grain = cfg.choose("grain", _GRAINS, 0)
     cfg.multi_filter(_grain_of_threads)
     return Threads(parallel, grain)

@@ -9,6 +9,9 @@ from whet.compiler.te import Stage
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 
+SIDES = (16, 8, 4)
+"""Of squares that are transposed in registers (TransposeLoads)."""
+
 
 def lanes_of(target: Target, dtype: str) -> int:
     """Elements of a type in one vector register."""

@@ -78,7 +78,7 @@ def check(
     task = whet.create_task(operator, args=(*full, block) if block else full, target=target)
     configs = drawn(task, count)
     if algorithm:
-        configs = [c for c in drawn(task, 20 * count) if c["algorithm"].val == algorithm][:count]
+        configs = [c for c in drawn(task, 100 * count) if c["algorithm"].val == algorithm][:count]
         assert configs, algorithm
     for number, config in enumerate(configs):
         f, tensors = built(task, config)

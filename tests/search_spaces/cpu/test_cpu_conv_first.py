@@ -19,7 +19,7 @@ def test_nchw(case):
 
 def test_nchw_algorithms():
     case = (1, 20, 9, 9, 24, 3, 3, 1, 1)
-    for algorithm in ("im2col", "winograd2", "winograd4"):
+    for algorithm in ("direct", "im2col", "channels_last", "winograd2", "winograd4"):
         check("conv2d_nchw", case, algorithm=algorithm, count=1)
 
 

@@ -145,9 +145,9 @@ def test_a_shape_knows_its_sizes():
 
 
 def test_the_template_counts_the_direct_algorithm():
-    task = whet.create_task("conv2d_nhwc", args=(1, 16, 8, 8, 32, 3, 3, 1, 1), target="llvm")
+    task = whet.create_task("conv2d_nhwc", args=(1, 64, 28, 28, 64, 3, 3, 1, 1), target="llvm")
     assert task.config_space.default["algorithm"].val.startswith("winograd")
-    assert task.flop == 2 * 32 * 64 * 16 * 9
+    assert task.flop == 2 * 64 * 784 * 64 * 9
 
 
 def test_knobs_that_an_algorithm_does_not_read_are_pinned():

@@ -6,23 +6,41 @@ read are pinned to their first choices, so that no program is tried twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 from whet.compiler.target import Target
 from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.rules.cpu.conv import channels_last, direct_nchw, im2col_nchw, winograd
+from whet.search_spaces.rules.cpu.conv import (
+    channels_last,
+    converted,
+    direct_nchw,
+    im2col_nchw,
+    winograd,
+)
+from whet.search_spaces.rules.cpu.conv.estimate import direct
+from whet.search_spaces.rules.cpu.conv.estimate import winograd as estimates
+from whet.search_spaces.rules.cpu.conv.estimate.costs import Work
+from whet.search_spaces.rules.cpu.conv.estimate.space import Cost, Space
+from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 
-#: with fewer channels than this, Winograd's transforms cost more than its products save
-_LEAST_CHANNELS = 16
-#: with this many output channels, im2col's copy is worth whole vectors at the ends of rows
-_COPIED = 128
+#: what threads must make of the time of one, so that busy cores cost little
+_SAVED = 1.25
 
-Define = Callable[[Any, ConvShape, Target], None]
-Stages = channels_last.ChannelsLast | im2col_nchw.Columns | direct_nchw.Direct | winograd.Winograd
+LAST = "channels_last"
+"""The algorithm that computes with the channels last what has them first."""
+
+Stages = (
+    channels_last.ChannelsLast
+    | im2col_nchw.Columns
+    | direct_nchw.Direct
+    | winograd.Winograd
+    | converted.Converted
+)
 """The stages of an algorithm."""
 
 
@@ -68,44 +86,88 @@ def stages_of(cfg: Prefixed, given: ConvOperands, name: str, target: Target) -> 
     if chosen.startswith("winograd"):
         return winograd.Winograd.of(cfg, given, name, target)
     if shape.channels_last or given.form.block:
-        return channels_last.ChannelsLast.of(cfg, given, name)
+        return channels_last.ChannelsLast.of(cfg, given, name, chosen == "im2col")
+    if chosen == LAST:
+        return converted.Converted.of(cfg, given, name)
     kind = im2col_nchw.Columns if chosen == "im2col" else direct_nchw.Direct
     return kind.of(cfg, given, name)
 
 
-def define_algorithm(cfg: Any, shape: ConvShape, target: Target, block: int = 0) -> None:
+def define_algorithm(
+    cfg: Any, shape: ConvShape, target: Target, block: int = 0, ahead: bool = False
+) -> bool:
     """Define the knob ``algorithm``, and the knobs of each algorithm.
+
+    The default is what the estimate thinks best, of all of them.
 
     Args:
         block: channels of a block of NCHWc; else 0.
+        ahead: whether the weights are packed ahead of the kernel's calls.
+
+    Returns:
+        True if the estimate says that the target's threads are worth waking.
     """
-    ways = _ways(shape, block)
-    others = [name for names in ways for name in names]
-    default = others[0]
-    variants = tuple(f"winograd{m}" for m in winograd.variants(shape))
-    if variants and min(shape.ci, shape.co) >= _LEAST_CHANNELS:
-        default = f"winograd{winograd.best_variant(shape)}"
-    cfg.define_knob("algorithm", [*others, *variants], default)
-    every = {**ways, variants: winograd.define} if variants else ways
-    for names, define in every.items():
-        define(KnobsOf(cfg, names, default) if len(every) > 1 else cfg, shape, target)
+    spaces, default, best, parallel = _estimated(shape, target, block, ahead)
+    cfg.define_knob("algorithm", [name for names in spaces for name in names], default)
+    for names, space in spaces.items():
+        own = KnobsOf(cfg, names, default) if len(spaces) > 1 else cfg
+        space.define(own, best if default in names else space.first)
+    return parallel
 
 
-def _ways(shape: ConvShape, block: int) -> Mapping[tuple[str, ...], Define]:
-    """The functions that define the knobs of algorithms beside Winograd's, the better guess first.
+@lru_cache(maxsize=256)
+def _estimated(
+    shape: ConvShape, target: Target, block: int, ahead: bool
+) -> tuple[dict[tuple[str, ...], Space], str, dict[str, Any], bool]:
+    """The knobs by the algorithms that read them; the best one, its choices, whether parallel."""
+    spaces = _spaces(shape, target, block)
+    lanes, registers = lanes_of(target, shape.dtype), vector_registers(target)
+    found: list[tuple[float, str, dict[str, Any], bool]] = []
+    for threads in dict.fromkeys((1, target.num_threads)):
+        work = Work(shape, lanes, ahead, registers, threads)
+        for names, space in spaces.items():
+            for name in names:
+                chosen, cycles = space.first, 0.0
+                if not shape.is_empty:
+                    chosen, cycles = space.best(cost_of(name, work, block))
+                worth = cycles * (_SAVED if threads > 1 else 1.0)
+                found.append((worth, name, chosen, threads > 1))
+    _, name, chosen, parallel = min(found, key=lambda one: one[0])
+    return spaces, name, chosen, parallel
 
-    With the channels first, rows that vectors do not fit are numbered through by im2col.
+
+def cost_of(name: str, work: Work, block: int = 0) -> Cost:
+    """The cycles of an algorithm by its knobs.
+
+    Args:
+        name: of the algorithm. work: the convolution. block: of NCHWc.
     """
+    if name.startswith("winograd"):
+        return partial(estimates.cycles, work, m=int(name.removeprefix("winograd")))
+    if work.shape.channels_last or block:
+        return partial(direct.pixels_by_channels, work, im2col=name == "im2col", block=block)
+    if name == LAST:
+        inner = replace(work, shape=converted.shape_last(work.shape))
+        return partial(direct.converted, work, inner)
+    return partial(direct.columns if name == "im2col" else direct.planes, work)
+
+
+def _spaces(shape: ConvShape, target: Target, block: int) -> dict[tuple[str, ...], Space]:
+    """The knobs by the algorithms that read them."""
+    found: dict[tuple[str, ...], Space] = {}
     if shape.channels_last or block:
         names = ("direct", "im2col") if shape.groups == 1 else ("direct",)
-        return {names: partial(channels_last.define, block=block)}
-    direct: dict[tuple[str, ...], Define] = {("direct",): direct_nchw.define}
-    if shape.groups > 1:
-        return direct
-    columns: dict[tuple[str, ...], Define] = {("im2col",): im2col_nchw.define}
-    if shape.is_pointwise or shape.co >= _COPIED:
-        return {**columns, **direct}
-    return {**direct, **columns}
+        found[names] = channels_last.space(shape, target, block)
+    else:
+        found[("direct",)] = direct_nchw.space(shape, target)
+        if shape.groups == 1:
+            found[("im2col",)] = im2col_nchw.space(shape, target)
+        if converted.fits(shape):
+            found[(LAST,)] = converted.space(shape, target)
+    variants = tuple(f"winograd{m}" for m in winograd.variants(shape))
+    if variants:
+        found[variants] = winograd.space(shape, target)
+    return found
 
 
 class _Pinned(partial[bool]):

@@ -17,63 +17,57 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
-from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
 from whet.search_spaces.rules.cpu.conv.layouts import Steps
 from whet.search_spaces.rules.cpu.conv.padded_image import (
     copy_lines,
     padded_lines,
     vectorize_line,
 )
-from whet.search_spaces.rules.cpu.conv.tiles import channel_tiles
-from whet.search_spaces.rules.cpu.conv.weights import Storing, pack
+from whet.search_spaces.rules.cpu.conv.weights import At, Storing, pack
 from whet.search_spaces.rules.vectors import lanes_of, register_tile
 
 _PIXELS = [(m,) for m in (*range(1, 15), 16, 20, 24, 28)]
 _BLOCKS = (1, 2, 4, 8, 16, 32, 64)
-#: bytes of a block of the image that defaults are made for: a part of the second cache
-_BLOCK_BYTES = 256 * 1024
 
 
-def define(cfg: Any, shape: ConvShape, target: Target, block: int) -> None:
-    """Define the knobs of the direct algorithm and of im2col.
+def space(shape: ConvShape, target: Target, block: int, prefix: str = "") -> Space:
+    """The knobs of the direct algorithm and of im2col.
 
     Args:
         block: channels of a block of NCHWc; 0 for NHWC.
+        prefix: of the knobs' names.
     """
-    size = dt.itemsize(shape.dtype)
     lanes = lanes_of(target, shape.dtype)
-    oh, ow = shape.out
-    pixels, depth = shape.batch * oh * ow, shape.ci_group * shape.window[0] * shape.window[1]
-    tiles = _tiles(shape, target, lanes, pixels, block)
-    cfg.define_knob("tile", tiles, default=tiles[0])
-    # panels outermost, where a cache holds the pixels that each one meets
-    order = "panels" if pixels * depth * size <= 2 * _BLOCK_BYTES else "pixels"
-    cfg.define_knob("order", ["panels", "pixels"], default=order)
-    blocks = [b for b in _BLOCKS if b == 1 or b < pixels]
-    wanted = _BLOCK_BYTES // max(1, tiles[0][0] * depth * size)
-    default = max(b for b in blocks if b <= max(1, wanted))
-    cfg.define_knob("block", blocks, default=default)
+    pixels = shape.batch * prod(shape.out)
     run = block or shape.ci_group
-    cfg.define_knob("unroll", [u for u in (1, 2, 4) if run % u == 0], default=1)
-    cfg.multi_filter(partial(_blocks_fit, pixels=pixels, channels=shape.co_group))
+    choices: Choices = {
+        "tile": _tiles(shape, target, lanes, pixels, block),
+        "order": ["panels", "pixels"],
+        "block": [b for b in _BLOCKS if b == 1 or b < pixels],
+        "unroll": [u for u in (1, 2, 4) if run % u == 0],
+    }
+    return Space(prefix, choices, (partial(_blocks_fit, pixels=pixels, channels=shape.co_group),))
 
 
 @dataclass(frozen=True, eq=False)
 class ChannelsLast:
-    """The stages of a convolution under the knobs of :func:`define`.
+    """The stages of a convolution under the knobs of :func:`space`.
 
     Attributes:
         cfg: has the knobs.
-        steps: how the image is read. block: as of :func:`define`.
+        steps: how the image is read. block: as of :func:`space`.
         panels: the weights. columns: of im2col, or None.
         product: the sums, pixel by pixel. conv: the result in its layout.
     """
@@ -92,19 +86,28 @@ class ChannelsLast:
         return self.steps.padded is not None
 
     @staticmethod
-    def of(cfg: Prefixed, given: ConvOperands, name: str) -> ChannelsLast:
+    def of(
+        cfg: Prefixed,
+        given: ConvOperands,
+        name: str,
+        im2col: bool = False,
+        weight: At | None = None,
+    ) -> ChannelsLast:
         """The computation.
 
         Args:
             given: the operands: (N, H, W, C), or (N, C / block, H, W, block).
             name: of the result.
+            im2col: copy the pixels that each window covers.
+            weight: from an output channel, an input channel and a place in the window to a weight;
+                None: the operand's.
         """
         shape, block = given.form.shape, given.form.block
         _, nr = cfg["tile"].val
         padded = padded_lines(shape, given.data)
         steps = Steps(shape, given.data, padded, block or shape.ci)
-        panels = steps.panels(given.weight, nr)
-        columns = steps.columns() if cfg["algorithm"].val == "im2col" else None
+        panels = steps.panels(weight or given.weight, nr)
+        columns = steps.columns() if im2col else None
         axes = steps.axes()
 
         def element(p: Any, o: Any) -> Any:

@@ -23,29 +23,29 @@ from whet.compiler.tir import IterVar
 from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.rules.cpu.conv.direct_nchw_tiles import plane_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.plane_tiles import plane_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
 from whet.search_spaces.rules.cpu.conv.padded_image import Read, copy_lines, padded_planes
 from whet.search_spaces.rules.cpu.conv.weights import Storing, pack, panels
 from whet.search_spaces.rules.cpu.gemm.stages import accumulators
 from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
 
 
-def define(cfg: Any, shape: ConvShape, target: Target) -> None:
-    """Define the knobs of the direct algorithm: ``tile``, ``outer``, ``unroll``, ``pad_at``."""
+def space(shape: ConvShape, target: Target) -> Space:
+    """The knobs of the direct algorithm."""
     lanes = lanes_of(target, shape.dtype)
-    tiles = plane_tiles(shape, lanes, vector_registers(target))
-    cfg.define_knob("tile", tiles, default=tiles[0])
-    cfg.define_knob("outer", ["rows", "channels"], default="rows")
-    # Neighbouring windows read the same pixels: unrolled side by side, broadcasts of them are
-    # kept from step to step, and there are no registers for that.
-    unroll = "rx" if tiles[0][0] == "width" else "none"
-    cfg.define_knob("unroll", ["none", "rx", "ry rx"], default=unroll)
-    cfg.define_knob("pad_at", ["image", "rows"], default="image")
+    choices: Choices = {
+        "tile": plane_tiles(shape, lanes, vector_registers(target)),
+        "outer": ["rows", "channels"],
+        "unroll": ["none", "rx", "ry rx"],
+        "pad_at": ["image", "rows"],
+    }
+    return Space("", choices)
 
 
 @dataclass(frozen=True, eq=False)
 class Direct:
-    """The stages of a convolution under the knobs of :func:`define`.
+    """The stages of a convolution under the knobs of :func:`space`.
 
     Attributes:
         cfg: has the knobs.
@@ -87,7 +87,10 @@ class Direct:
         acc = (
             accumulators(s, self.conv, how.out) if tiled is None else s.cache_write(tiled, "local")
         )
-        outer, inner = _stored(how.out, cfg, cr, sizes)
+        # as a whole, or the rows of it that each step of ``outer`` reads
+        at_rows = cfg["pad_at"].val == "rows" and cfg["outer"].val == "rows"
+        share = how.threads.parallel and not at_rows
+        outer, inner = _stored(how.out, cfg, cr, sizes, share)
         if tiled is None:
             s[acc].compute_at(how.out, inner)
         else:
@@ -96,9 +99,7 @@ class Direct:
         how.threads.run(how.out, outer)
         pack(s, self.panels, how)
         if padded is not None:
-            # as a whole, or the rows of it that each step of ``outer`` reads
-            at_rows = cfg["pad_at"].val == "rows" and cfg["outer"].val == "rows"
-            copy_lines(s, padded, how.threads.parallel and not at_rows)
+            copy_lines(s, padded, share)
             if at_rows:
                 s[padded].compute_at(how.out, outer)
 
@@ -132,8 +133,16 @@ def _sums(
     return conv, tiled
 
 
-def _stored(stored: Stage, cfg: Any, cr: int, sizes: list[int]) -> tuple[IterVar, IterVar]:
-    """The loops that store tiles: returns the outermost of rows or channels, and the innermost."""
+def _stored(
+    stored: Stage, cfg: Any, cr: int, sizes: list[int], share: bool
+) -> tuple[IterVar, IterVar]:
+    """The loops that store tiles: returns the outermost of rows or channels, and the innermost.
+
+    Args:
+        cr, sizes: the channels and the pixels of a tile.
+        share: put the images, and with rows outermost all tiles of pixels, in the outermost loop,
+            so that threads get even shares.
+    """
     b, o, *place = stored.op.axis
     oo, oi = stored.split(o, factor=cr)
     whole = len(place) - len(sizes)
@@ -145,7 +154,13 @@ def _stored(stored: Stage, cfg: Any, cr: int, sizes: list[int]) -> tuple[IterVar
         register_tile(stored, [b, *rows], [*inner, oi, lane])
     else:
         register_tile(stored, [b, *rows, *inner, oi], [lane])
-    return rows[0], rows[-1]
+    first = rows[0]
+    if share:
+        count = len(outer) if cfg["outer"].val == "rows" else 1
+        for axis in rows[1:count]:
+            first = stored.fuse(first, axis)
+        first = stored.fuse(b, first)
+    return first, rows[-1]
 
 
 def _transpose(tiled: Stage, acc: Stage, stored: Stage, inner: IterVar, count: int) -> None:

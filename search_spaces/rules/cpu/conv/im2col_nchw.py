@@ -25,7 +25,8 @@ from whet.compiler.tir import IterVar
 from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.rules.cpu.conv.tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
 from whet.search_spaces.rules.cpu.conv.weights import Storing, pack, panels
 from whet.search_spaces.rules.cpu.gemm.gemm import flattened
 from whet.search_spaces.rules.cpu.gemm.stages import or_zero, within
@@ -35,26 +36,26 @@ _CHANNELS = [(m,) for m in (*range(1, 15), 16, 20, 24, 28)]
 _BLOCKS = (1, 2, 4, 8, 16, 32)
 
 
-def define(cfg: Any, shape: ConvShape, target: Target) -> None:
-    """Define the knobs ``columns.*``."""
+def space(shape: ConvShape, target: Target) -> Space:
+    """The knobs ``columns.*``."""
     lanes = lanes_of(target, shape.dtype)
     pixels = prod(shape.out)
-    tiles = channel_tiles(target, lanes, _CHANNELS, (shape.co,), pixels)
-    cfg.define_knob("columns.tile", tiles, default=tiles[0])
-    cfg.define_knob("columns.order", ["pixels", "channels"], default="pixels")
-    blocks = [b for b in _BLOCKS if b == 1 or b < max(pixels // lanes, shape.co)]
-    cfg.define_knob("columns.block", blocks, default=1)
     # What is read in place has to be whole vectors: others would be gathered lane by lane.
     in_place = shape.is_pointwise and not pixels % lanes
-    cfg.define_knob("columns.copy", [True, False] if in_place else [True])
-    if in_place:
-        cfg.multi_filter(partial(_whole_tiles, pixels=pixels))
-    cfg.define_knob("columns.unroll", [u for u in (1, 2, 4) if shape.ci % u == 0], default=1)
+    choices: Choices = {
+        "tile": channel_tiles(target, lanes, _CHANNELS, (shape.co,), pixels),
+        "order": ["pixels", "channels"],
+        "block": [b for b in _BLOCKS if b == 1 or b < max(pixels // lanes, shape.co)],
+        "copy": [True, False] if in_place else [True],
+        "unroll": [u for u in (1, 2, 4) if shape.ci % u == 0],
+    }
+    filters = (partial(_whole_tiles, pixels=pixels),) if in_place else ()
+    return Space("columns.", choices, filters)
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The stages of a convolution under the knobs of :func:`define`.
+    """The stages of a convolution under the knobs of :func:`space`.
 
     Attributes:
         cfg: has the knobs.
@@ -111,7 +112,7 @@ class Columns:
         """Schedule all stages but the inlined ones."""
         cfg, columns = self.cfg, self.columns
         is_pixels = cfg["columns.order"].val == "pixels"
-        outer, tile = _loops(how.out, cfg, is_pixels)
+        outer, tile = _loops(how.out, cfg, is_pixels, how.threads.parallel)
         stage = s[self.flat]
         stage.set_scope("local")
         stage.compute_at(how.out, tile)
@@ -126,7 +127,7 @@ class Columns:
             if is_pixels:
                 s[columns].compute_at(how.out, outer)
             elif how.threads.parallel:
-                s[columns].parallel(columns.op.axis[1])
+                s[columns].parallel(s[columns].fuse(*columns.op.axis[:2]))
 
 
 def _place(shape: ConvShape, p: Any) -> list[Any]:
@@ -158,8 +159,12 @@ def _columns(shape: ConvShape, data: Tensor, nr: int) -> Tensor:
     return te.compute(extents, element, name="columns")
 
 
-def _loops(out: Stage, cfg: Any, is_pixels: bool) -> tuple[IterVar, IterVar]:
-    """The result's loops, pixels or channels outermost: the outermost one, and that over tiles."""
+def _loops(out: Stage, cfg: Any, is_pixels: bool, share: bool) -> tuple[IterVar, IterVar]:
+    """The result's loops, pixels or channels outermost: the outermost one, and that over tiles.
+
+    Args:
+        share: put the images in the outermost loop, so that threads share them, too.
+    """
     mr, nr = cfg["columns.tile"].val
     b, o, *place = out.op.axis
     oo, oi = out.split(o, factor=mr)
@@ -167,9 +172,9 @@ def _loops(out: Stage, cfg: Any, is_pixels: bool) -> tuple[IterVar, IterVar]:
     first, second = (po, oo) if is_pixels else (oo, po)
     outer, tile = out.split(first, factor=cfg["columns.block"].val)
     register_tile(out, [b, outer, second, tile], [oi, pi])
-    return outer, tile
+    return out.fuse(b, outer) if share else outer, tile
 
 
 def _whole_tiles(c: Any, pixels: int) -> bool:
     """An image that is read in place has whole tiles of pixels."""
-    return c["columns.copy"].val or pixels % c["columns.tile"].val[1] == 0
+    return c["copy"].val or pixels % c["tile"].val[1] == 0

@@ -50,9 +50,10 @@ class Convolution(Rule):
         form, op = form_of(group), group.anchor.op
         assert form is not None
         cfg, shape = Prefixed(group.cfg, group.prefix), form.shape
-        define_algorithm(cfg, shape, group.target, form.block)
-        threads = define_threads(cfg, group.target, shape.flop // 2)
         given = form.operands(op)
+        ahead = is_ahead(given.load.producer.op)
+        worth = define_algorithm(cfg, shape, group.target, form.block, ahead)
+        threads = define_threads(cfg, group.target, shape.flop // 2, worth)
         stages = stages_of(cfg, given, op.name, group.target)
         inlined, ahead = producers_inside(group, given, stages.copied)
         group.note(_Note(form, stages, inlined, ahead, threads))

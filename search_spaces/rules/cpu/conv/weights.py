@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp
+from whet.compiler.tir import IterVar
 from whet.compiler.tir.expr import ProducerLoad
 from whet.search_spaces.graph.access import accesses
 from whet.search_spaces.graph.stages import extent_of
-from whet.search_spaces.rules.cpu.gemm.stages import or_zero, square_side
+from whet.search_spaces.rules.cpu.gemm.stages import or_zero
 from whet.search_spaces.rules.threads import Threads
-from whet.search_spaces.rules.vectors import register_tile
+from whet.search_spaces.rules.vectors import SIDES, register_tile
 
 At = Callable[..., Any]
 """From an output channel and the steps of a sum to the weight that they meet."""
@@ -66,15 +68,20 @@ def pack(s: Schedule, packed: Tensor, how: Storing) -> None:
     read, *_ = accesses(op)
     strides = {axis: read.stride(axis.var) or 0 for axis in (*steps, lane)}
     if read.is_affine and strides[lane] > 1:
-        steps.sort(key=lambda axis: -strides[axis])
-        last = steps[-1]
-        near = strides[last] == 1 and type(op.body[0]) is ProducerLoad
-        side = square_side(extent_of(lane), extent_of(last), how.lanes) if near else 0
+        run = _run(steps, strides)
+        near = bool(run) and type(op.body[0]) is ProducerLoad
+        sizes = extent_of(lane), prod(extent_of(axis) for axis in run)
+        side = next((n for n in SIDES if near and n <= min(how.lanes, *sizes)), 0)
         if side:
-            outer, inner = stage.split(last, factor=side)
-            lanes, lane = stage.split(lane, factor=side)
-            register_tile(stage, [panel, *steps[:-1], outer, lanes], [inner, lane])
+            others = [axis for axis in steps if axis not in run]
+            last = run[0]
+            for axis in run[1:]:
+                last = stage.fuse(last, axis)
+            outer, inner = stage.split(last, factor=side, tail="shift")
+            lanes, lane = stage.split(lane, factor=side, tail="shift")
+            register_tile(stage, [panel, *others, outer, lanes], [inner, lane])
         else:
+            steps.sort(key=lambda axis: -strides[axis])
             stage.reorder(panel, *steps, lane)
             stage.vectorize(lane)
     else:
@@ -83,3 +90,15 @@ def pack(s: Schedule, packed: Tensor, how: Storing) -> None:
         stage.compute_ahead()
     elif how.threads.parallel:
         stage.parallel(panel)
+
+
+def _run(steps: Sequence[IterVar], strides: Mapping[IterVar, int]) -> list[IterVar]:
+    """The last neighbouring steps whose weights lie side by side; none where the last do not."""
+    run: list[IterVar] = []
+    length = 1
+    for axis in reversed(steps):
+        if strides[axis] != length and extent_of(axis) > 1:
+            break
+        run.insert(0, axis)
+        length *= extent_of(axis)
+    return run

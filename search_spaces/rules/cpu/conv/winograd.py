@@ -33,24 +33,25 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
-from whet.compiler.tir import dtype as dt
 from whet.compiler.topi.nn.winograd import WINDOW, WinogradStages, conv2d_winograd
 from whet.search_spaces.forms.conv import ConvOperands
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.rules.cpu.conv.tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
+from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
+from whet.search_spaces.rules.cpu.conv.transposed import (
+    image_last,
+    schedule_transposed,
+    weights_last,
+)
 from whet.search_spaces.rules.cpu.conv.weights import Storing
-from whet.search_spaces.rules.vectors import lanes_of, register_tile
+from whet.search_spaces.rules.threads import NO_THREADS
+from whet.search_spaces.rules.vectors import SIDES, lanes_of, register_tile
 
 VARIANTS = (2, 4)
 """The m of F(m x m, 3 x 3) whose errors a measurement admits."""
 
 _BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-# Numbers of a block that are kept at the same time: half of a typical L2 cache of 1 MiB.
-_BLOCK_BYTES = 512 * 1024
-# Transformed weights beyond this many bytes come from memory: half of a usual L3 cache.
-_CACHED_WEIGHTS = 16 << 20
-_SLOW_BYTE = 3.0  # what reading one of them costs, in multiply-adds of one lane
 
 
 def variants(shape: ConvShape) -> list[int]:
@@ -66,48 +67,32 @@ def variants(shape: ConvShape) -> list[int]:
     return list(VARIANTS) if fits else []
 
 
-def best_variant(shape: ConvShape) -> int:
-    """The m to use untuned: the fewest operations, where the weights that grow stay in a cache.
-
-    Args:
-        shape: one that has :func:`variants`.
-    """
-
-    def cost(m: int) -> float:
-        places, weights = (m + WINDOW - 1) ** 2, shape.ci * shape.co
-        slow = max(0, places * weights * dt.itemsize(shape.dtype) - _CACHED_WEIGHTS)
-        return places * _tiles(shape, m) * weights + _SLOW_BYTE * slow
-
-    return min(variants(shape), key=cost)
-
-
-def define(cfg: Any, shape: ConvShape, target: Target) -> None:
-    """Define the knobs ``winograd.*``, for all :func:`variants` of a shape.
-
-    Where the target has several threads, the template defines ``parallel`` and ``grain``.
-    """
-    most = max(_tiles(shape, m) for m in variants(shape))
-    usual = _tiles(shape, best_variant(shape))
-    lanes = lanes_of(target, shape.dtype)
+def space(shape: ConvShape, target: Target) -> Space:
+    """The knobs ``winograd.*``, for all :func:`variants` of a shape."""
+    counts = [_tiles(shape, m) for m in variants(shape)]
+    lanes, most = lanes_of(target, shape.dtype), max(counts)
     rows = [(r,) for r in range(1, 29) if r <= most]
-    tiles = channel_tiles(target, lanes, rows, (usual,), shape.co)
-    cfg.define_knob("winograd.tile", tiles, default=tiles[0])
-    blocks = [b for b in _BLOCKS if b == 1 or (b - 1) * min(r for r, _ in tiles) < most]
-    best = _default_block(shape, tiles[0], blocks, target)
-    cfg.define_knob("winograd.block", blocks, default=best)
-    cfg.define_knob("winograd.order", ["panels", "tiles"], default="panels")
-    cfg.define_knob("winograd.unroll_k", [u for u in (1, 2, 4) if shape.ci % u == 0], default=1)
-    cfg.multi_filter(partial(_no_larger, most=most))
+    tiles = channel_tiles(target, lanes, rows, (min(counts),), shape.co)
+    choices: Choices = {
+        "tile": tiles,
+        "order": ["panels", "tiles"],
+        "block": [b for b in _BLOCKS if b == 1 or (b - 1) * min(r for r, _ in tiles) < most],
+        "unroll_k": [u for u in (1, 2, 4) if shape.ci % u == 0],
+    }
+    return Space("winograd.", choices, (partial(_no_larger, most=most),))
 
 
 @dataclass(frozen=True, eq=False)
 class Winograd:
-    """The stages of a convolution under the knobs of :func:`define`.
+    """The stages of a convolution under the knobs of :func:`space`.
 
     Attributes:
         cfg: has the knobs. shape: the convolution. m: of F(m x m, 3 x 3).
         block: tiles that are computed together. lanes: of a vector.
-        weights: in the order that the stages read them in, to be inlined. stages: what is computed.
+        image: with the channels first, the copy with the channels last; else None.
+        weights: with the output channels last, and in the order that the stages read them in.
+        stages: what is computed.
+        conv: the result.
     """
 
     cfg: Prefixed
@@ -115,18 +100,15 @@ class Winograd:
     m: int
     block: int
     lanes: int
-    weights: Tensor
+    image: Tensor | None
+    weights: tuple[Tensor, Tensor]
     stages: WinogradStages
-
-    @property
-    def conv(self) -> Tensor:
-        """The result."""
-        return self.stages.conv
+    conv: Tensor
 
     @property
     def copied(self) -> bool:
         """True if the image is copied, so that each pixel is read about once."""
-        return False
+        return self.image is not None
 
     @staticmethod
     def of(cfg: Prefixed, given: ConvOperands, name: str, target: Target) -> Winograd:
@@ -140,21 +122,33 @@ class Winograd:
         block = min(cfg["winograd.block"].val, -(-_tiles(shape, m) // mr)) * mr
         (top, left), (bottom, right) = shape.before, shape.after
 
-        def weight(*index: Any) -> Any:
-            if not shape.channels_last:
-                return given.weight(*index)
-            *window, c, o = index
-            return given.weight(o, c, *window)
-
-        weights = te.compute(shape.weight_shape, weight, name="weights")
+        image = None if shape.channels_last else image_last(given)
+        own = weights_last(given)
+        weights = te.compute(
+            (*shape.window, shape.ci, shape.co), lambda y, x, c, o: own[c, y, x, o], name="taps"
+        )
+        data = given.data if image is None else image
         padding = (top, left, bottom, right)
-        w = conv2d_winograd(given.data, weights, m, padding, shape.layout, block, nr, name=name)
-        return Winograd(cfg, shape, m, block, lanes_of(target, shape.dtype), weights, w)
+        w = conv2d_winograd(data, weights, m, padding, "NHWC", block, nr, name=name)
+        conv = w.conv
+        if image is not None:
+            conv = te.compute(shape.result_shape, lambda b, o, y, x: w.conv[b, y, x, o], name=name)
+        return Winograd(
+            cfg, shape, m, block, lanes_of(target, shape.dtype), image, (own, weights), w, conv
+        )
 
     def schedule(self, s: Schedule, how: Storing) -> None:
         """Schedule all stages but the inlined ones."""
         w, shape, lanes = self.stages, self.shape, self.lanes
-        s[self.weights].compute_inline()
+        own, taps = self.weights
+        s[taps].compute_inline()
+        if self.image is None:
+            s[own].compute_inline()
+        else:
+            s[w.conv].compute_inline()
+            schedule_transposed(s, self.image, (1, 2), lanes, how.threads)
+            alone = NO_THREADS if how.ahead else how.threads
+            schedule_transposed(s, own, (0, 1, 2), lanes, alone)
         blocks, channels = _tiles_in_place(how.out, shape, self.m, self.block, lanes)
         for tensor in (w.results, w.half):  # A^T over the columns, then over the rows of one tile
             stage = s[tensor]
@@ -169,6 +163,8 @@ class Winograd:
         _filters(s[w.filters], s[w.half_filters])
         if how.ahead:
             s[w.filters].compute_ahead()
+        else:
+            how.threads.run(s[w.filters], s[w.filters].op.axis[2])
         how.threads.run(how.out, blocks)
 
 
@@ -179,11 +175,17 @@ def _tiles_in_place(
     n, *place = out.op.axis
     o = place.pop(shape.channel_axis - 1)
     (yo, yi), (xo, xi) = (out.split(axis, factor=m) for axis in place)
-    oo, oi = out.split(o, factor=min(lanes, shape.co))
-    out.reorder(n, yo, xo, oo, yi, xi, oi)
+    lanes = min(lanes, shape.co)
+    oo, oi = out.split(o, factor=lanes)
+    if shape.channels_last or lanes % m or m not in SIDES:
+        out.reorder(n, yo, xo, oo, yi, xi, oi)
+        _unrolled(out, yi, xi, oi)
+    else:  # rows of the image, by squares of channels and pixels
+        om, oi = out.split(oi, factor=m)
+        out.reorder(n, yo, xo, oo, om, yi, oi, xi)
+        _unrolled(out, yi, oi, xi)
     tiles = out.fuse(out.fuse(n, yo), xo)
     blocks, _ = out.split(tiles, factor=block)
-    _unrolled(out, yi, xi, oi)
     return blocks, oo
 
 
@@ -244,23 +246,6 @@ def _tiles(shape: ConvShape, m: int) -> int:
     return shape.batch * -(-oh // m) * -(-ow // m)
 
 
-def _default_block(
-    shape: ConvShape, tile: tuple[int, ...], blocks: list[int], target: Target
-) -> int:
-    """The block with the least left over, whose numbers fit the cache, the largest of those.
-
-    Weights that do not fit beside it are read again for each block: then blocks are larger.
-    """
-    m, (mr, _) = best_variant(shape), tile
-    places, tiles = (m + WINDOW - 1) ** 2, _tiles(shape, m)
-    one = places * mr * (shape.ci + shape.co) * dt.itemsize(shape.dtype)
-    weights = places * shape.ci * shape.co * dt.itemsize(shape.dtype)
-    room = _BLOCK_BYTES if weights <= _BLOCK_BYTES else 4 * _BLOCK_BYTES
-    share = -(-tiles // target.num_threads)  # each thread has a block
-    fitting = [b for b in blocks if b * one <= room and (b - 1) * mr < share] or [1]
-    return min(fitting, key=lambda b: (-(-tiles // (b * mr)) * b, -b))
-
-
 def _no_larger(c: Any, most: int) -> bool:
     """A block is no larger than what there is."""
-    return (c["winograd.block"].val - 1) * c["winograd.tile"].val[0] < most
+    return (c["block"].val - 1) * c["tile"].val[0] < most

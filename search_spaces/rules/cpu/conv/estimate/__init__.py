@@ -1,0 +1,1 @@
+"""What convolutions cost: register tiles worth trying, cycles of each algorithm, the best knobs."""
