@@ -8,6 +8,19 @@ from whet.compiler.target import Target
 from whet.compiler.te import Stage
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
+from whet.search_spaces.knobs.prefixed import Prefixed
+
+
+def define_width(cfg: Prefixed, target: Target, default: int | None = None) -> int:
+    """Define the knob of the width of vectors where a target has two; the width in bits.
+
+    Args:
+        default: in bits; None: the widest.
+    """
+    widths = vector_widths(target)
+    if len(widths) == 1:
+        return widths[0]
+    return int(cfg.choose("vector_bits", widths, default or widths[0]))
 
 
 def lanes_of(target: Target, dtype: str) -> int:
@@ -15,10 +28,25 @@ def lanes_of(target: Target, dtype: str) -> int:
     return max(target.vector_bytes // dt.itemsize(dtype), 1)
 
 
+def vector_widths(target: Target) -> tuple[int, ...]:
+    """The widths of vectors that are worth trying on a processor, in bits, the widest first.
+
+    With AVX-512 half a register may be faster: less of it is empty where sizes are odd, some
+    processors work through a whole one in two steps, and others lower their clock for it. There
+    are as many registers of either width.
+    """
+    widest = 8 * target.vector_bytes
+    return (512, 256) if widest == 512 and not _is_arm(target) else (widest,)
+
+
 def vector_registers(target: Target) -> int:
     """How many vector registers a processor has: 32 with AVX-512 (and on Arm), else 16."""
+    return 32 if target.vector_bytes >= 64 or _is_arm(target) else 16
+
+
+def _is_arm(target: Target) -> bool:
     triple = str(target.canonical().attrs.get("mtriple", ""))
-    return 32 if target.vector_bytes >= 64 or triple.startswith(("aarch64", "arm64")) else 16
+    return triple.startswith(("aarch64", "arm64"))
 
 
 def register_tile(stage: Stage, outer: Sequence[IterVar], tile: Sequence[IterVar]) -> None:

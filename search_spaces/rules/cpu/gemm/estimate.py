@@ -39,15 +39,15 @@ _PAGES = 1500  # that are found at once
 _PAGE = 16.0  # of a row of B on a page of its own, for each block that reads of it
 
 
-def cycles(g: GemmSize, plan: Plan, lanes: int, threads: int = 1) -> float:
+def cycles(g: GemmSize, plan: Plan, threads: int = 1) -> float:
     """The estimate.
 
     Args:
         g: the GEMM, turned round where the plan says so. plan: how it is computed.
-        lanes: elements in a vector.
         threads: that share the outer loop.
     """
     size = dt.itemsize(g.dtype)
+    lanes = plan.lanes_of(g.dtype)
     mr, vectors = plan.mr, plan.nr // lanes
     strips, panels = -(-g.N // mr), -(-g.M // plan.nr)
     accumulators, blocks_of_k = mr * vectors, -(-g.K // (plan.k_block or g.K))
