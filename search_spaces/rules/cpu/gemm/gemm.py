@@ -80,8 +80,13 @@ def stages_of(form: GemmForm, plan: Plan, op: Operation) -> GemmStages:
             flattened([index[n] for n in places], [axis.extent for axis in axes])
             for places, axes in ((at_rows, form.rows), (at_columns, form.columns))
         )
-        place = i // mr, j // nr, i % mr, j % nr // lanes, j % lanes
-        return tiles(*(index[n] for n in at_lead), *place)
+        x = [*(index[n] for n in at_lead), i // mr, j // nr, i % mr, j % nr // lanes]
+        value = tiles(*x, j % lanes)
+        if size.M >= lanes:
+            return value
+        # of a single vector only what is read would be summed, in ever narrower pieces: this
+        # says that all of it is, in a case that never comes
+        return te.if_then_else(j < size.M, value, tiles(*x, lanes - 1))
 
     plain = te.compute(tuple(op.output_shape(0)), element, name=op.name)
     return GemmStages(form, plan, Q, P, b.load.producer if P is None else P, tiles, plain)

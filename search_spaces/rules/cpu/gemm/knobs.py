@@ -89,9 +89,7 @@ def _covered(extent: int, lanes: int) -> float:
     return -(-extent // lanes) * lanes / extent
 
 
-def default_plan(
-    g: GemmSize, choices: Choices, tiles: Tiles, threads: int
-) -> tuple[Plan, float]:
+def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, threads: int) -> tuple[Plan, float]:
     """The plan that the estimate thinks best for one way to lay the lanes, and its cycles.
 
     From each width of vectors and each way to pack B and to order the loops it changes one choice
