@@ -62,9 +62,10 @@ def _compare(task: Any, config: Any, *, seed: int = 0) -> None:
 def test_sums_have_whole_vectors_only(level: str, sizes: tuple) -> None:
     task = whet.create_task("matmul", args=sizes, target=_level(level))
     for pack_b in ("none", "whole"):
-        choices = {"pack_b": pack_b, "k_block": 0, "lanes": "columns", "block": 1, "unroll_k": 1}
         if level == "v2" and pack_b == "none":
             continue  # without masked loads both edges may not be ragged
+        choices = {"k_block": 0, "lanes": "columns", "block": 1, "unroll_k": 1, "prefetch": 0}
+        choices |= {"pack_b": pack_b}
         config = _config(task, **choices)
         bits = config.as_dict().get("vector_bits", 32 * LANES[level])
         lines = _loop_over_k(_lowered(task, config))
@@ -119,6 +120,25 @@ def test_nothing_beyond_the_end_of_b_is_summed(k_block: int) -> None:
     c = np.full((13, 37), np.nan, "float32")
     f(a, wide, c)
     np.testing.assert_allclose(c[:, 5:], a.astype("float64") @ wide[:, 5:], atol=1e-4)
+
+
+def test_whole_panels_of_a_ragged_b_are_transposed_in_squares() -> None:
+    """The last panel alone reads at clamped indices; it repeats the last column."""
+    task = whet.create_task("matmul", args=(12, 64, 100, False, True), target=_level("v3"))
+    text = _lowered(task, _config(task, lanes="columns", tile=(6, 16), pack_b="whole", block=1))
+    assert "shuffle([" in text and "B_packed[ramp(" in text
+    clamped = [line for line in text.splitlines() if "min(" in line and "B[" in line]
+    assert clamped and all("broadcast(99, " in line for line in clamped)
+    for sizes in ((12, 64, 100, False, True), (50, 24, 20, False, False)):
+        task = whet.create_task("matmul", args=sizes, target=TWO)
+        for pack_a in (False, True):
+            config = _config(task, lanes="columns", block=1, pack_a=pack_a, prefetch=0)
+            f, _ = built(task, config)
+            rng = np.random.default_rng(2)
+            a, b = (rng.standard_normal(s).astype("float32") for s in (sizes[:2], sizes[1:3]))
+            c = np.full((sizes[0], sizes[2]), np.nan, "float32")
+            f(a, np.ascontiguousarray(b.T) if sizes[4] else b, c)
+            np.testing.assert_allclose(c, a.astype("float64") @ b, atol=2e-4)
 
 
 # the width of vectors

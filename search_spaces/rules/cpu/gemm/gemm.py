@@ -53,8 +53,11 @@ def stages_of(form: GemmForm, plan: Plan, op: Operation) -> GemmStages:
     size, (a, b) = form.size, form.operands(op)
     mr, nr, lanes = plan.mr, plan.nr, plan.lanes_of(size.dtype)
     lead = tuple(axis.extent for axis in form.lead)
-    Q = _panels(a, lead, size.N, size.K, mr) if plan.pack_a else None
-    P = _panels(b, lead, size.M, size.K, nr) if plan.pack_b != "none" else None
+    Q = P = None
+    if plan.pack_a:
+        Q = _panels(a, lead, size.N, size.K, mr, not size.transpose_a)
+    if plan.pack_b != "none":
+        P = _panels(b, lead, size.M, size.K, nr, size.transpose_b)
     k = te.reduce_axis((0, size.K), name="k")
 
     def tile(*index: Any) -> Any:
@@ -104,14 +107,22 @@ def _within(place: Any, extent: int, tile: int) -> Any:
     return place if extent % tile == 0 else te.min(place, extent - 1)
 
 
-def _panels(operand: Operand, lead: tuple[int, ...], extent: int, K: int, width: int) -> Tensor:
-    """An operand in panels of ``width``; what is beyond its end is zero."""
+def _panels(
+    operand: Operand, lead: tuple[int, ...], extent: int, K: int, width: int, transposed: bool
+) -> Tensor:
+    """An operand in panels of ``width``; what is beyond its end is zero, or its last row again.
+
+    Args:
+        transposed: the operand is stored with K innermost: a tile of it is transposed as it is
+            read, and only a loop whose indices are clamped is split into whole tiles and a tail.
+    """
 
     def element(*index: Any) -> Any:
         *x, panel, k, inside = index
         place = panel * width + inside
-        value = operand.at(x, place, k)
-        return or_zero(value, [place < extent] if extent % width else [])
+        if transposed:
+            return operand.at(x, _within(place, extent, width), k)
+        return or_zero(operand.at(x, place, k), [place < extent] if extent % width else [])
 
     shape = (*lead, -(-extent // width), K, width)
     return te.compute(shape, element, name=f"{operand.load.producer.name}.packed")

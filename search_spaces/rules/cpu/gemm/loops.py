@@ -48,7 +48,7 @@ def schedule_gemm(s: Schedule, p: GemmStages, out: Stage, target: Target) -> Non
         if panels is None:
             continue
         stage = s[panels]
-        whole = transposed and extent % width == 0
+        whole = transposed and extent >= width
         square = square_side(width, size.K, lanes) if whole else 0
         first = _packed(stage, transposed, square, whole=size.K % _RUN == 0)
         if panels is p.P and plan.pack_b == "ahead":

@@ -1,11 +1,11 @@
 """How well the estimate of a GEMM ranks configs: the default beside the best that is measured.
 
-    python benchmarks/gemm_estimate.py FILE [--gemms 40] [--configs 40]
+    python benchmarks/cpu_kernels/gemm_estimate.py FILE [--gemms 40] [--configs 40]
 
-Of each drawn GEMM (`trees/gemm_draws.py`) it measures the default and configs near and far from it
+Of each drawn GEMM (`../trees/gemm_draws.py`) it measures the default and configs near and far from it
 in turns on one core, and keeps choices and seconds in FILE; what that has of a run before is not
 measured again. Constants of the estimate are fitted to the GEMMs whose numbers three does not
-divide, the others are held back. `two_trees.py REV --only gemms` has defaults of two
+divide, the others are held back. `../two_trees.py REV --only gemms` has defaults of two
 revisions in turns.
 """
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks" / "trees")]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "benchmarks" / room) for room in (".", "trees"))]
 
 import harness
 
