@@ -22,7 +22,7 @@ _LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first 
 _WAYS = 11  # lines of a set
 _HIDDEN = 0.068  # the share of the lesser of work and transfers that the other does not hide
 
-_LATENCY, _LOAD_BOUND, _LOAD = 4.4, 0.55, 0.08  # of a sum; of a load alone, beside others
+_LATENCY, _LOAD_BOUND, _LOAD = 4.4, 0.76, 0.08  # of a sum; of a load alone, beside others
 _OPERATION = {512: 0.72}  # of an operation on vectors of so many bits; narrower ones, two a cycle
 _LOOP, _TILE = 0.74, 7.7  # of a loop's step; to begin and end a tile
 _BODY = 0.002  # of a vector operation that is unrolled

@@ -115,15 +115,23 @@ def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, threads: int) -> t
 def _starts(values: Choices) -> Iterator[Iterator[dict[str, Any]]]:
     """Where to begin: for each, the choices of which the first that is valid is taken."""
     first = {name: some[0] for name, some in values.items()}
-    # rows of B in place, a few at a time in long blocks: a way that single changes do not find
-    streams = {"k_block": values["k_block"][:2][-1], "unroll_k": 1}
-    ways = values["vector_bits"], values["order"], values["pack_b"], ({}, streams)
-    for bits, order, pack_b, more in product(*ways):
+    # ways that single changes do not find: rows of B in place, a few at a time in long blocks, or
+    # many of a panel that are fetched ahead; with tiles of all rows, which read B once
+    depths = values["k_block"]
+    streams: list[dict[str, Any]] = [
+        {},
+        {"k_block": depths[:2][-1], "unroll_k": 1, "prefetch": 16},
+        {"k_block": depths[-1], "unroll_k": 1, "prefetch": 16, "pack_a": True},
+    ]
+    tallest = sorted(values["tile"], key=lambda tile: -tile[0])
+    tiles = [values["tile"], tallest] if tallest[0] != values["tile"][0] else [tallest]
+    ways = values["vector_bits"], values["order"], values["pack_b"], streams, tiles
+    for bits, order, pack_b, more, some in product(*ways):
         if more and pack_b != "none":
             continue
         start = {**first, "vector_bits": bits, "order": order, "pack_b": pack_b, **more}
         blocks = values["block"][::-1] if more else values["block"][:1]
-        yield ({**start, "tile": t, "block": b} for t, b in product(values["tile"], blocks))
+        yield ({**start, "tile": t, "block": b} for t, b in product(some, blocks))
 
 
 def _admitted(filters: Sequence[Callable[[Any], bool]], chosen: dict[str, Any]) -> bool:
@@ -139,15 +147,14 @@ def _descended(
     chosen: dict[str, Any],
     threads: int,
 ) -> tuple[float, Plan]:
-    """The cycles and the plan where no single change of the choices helps any more."""
-    cost = cycles(g, Plan(**chosen), threads)
-    improved = True
+    """The cycles and the plan where no change of a choice helps any more; the best one each time."""
+    cost, improved = cycles(g, Plan(**chosen), threads), True
     while improved:
-        improved = False
+        improved, before = False, chosen
         for name, some in choices.items():
             for value in some:
-                tried = {**chosen, name: value}
-                if tried == chosen or not _admitted(filters, tried):
+                tried = {**before, name: value}
+                if value == before[name] or not _admitted(filters, tried):
                     continue
                 found = cycles(g, Plan(**tried), threads)
                 if found < cost * 0.999:
