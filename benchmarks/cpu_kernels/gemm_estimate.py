@@ -34,7 +34,7 @@ from whet.compiler.errors import SpaceError
 from whet.search_spaces.forms.gemm import GemmSize
 from whet.search_spaces.rules.cpu.gemm.estimate import cycles
 from whet.search_spaces.rules.cpu.gemm.plan import Plan
-from whet.search_spaces.rules.vectors import vector_widths
+from whet.search_spaces.rules.vectors import operation_bits, vector_widths
 
 ROUNDS = 4
 
@@ -61,8 +61,10 @@ def configs_of(space: Any, size: GemmSize, count: int) -> list[Any]:
 def estimated(size: GemmSize, choices: dict[str, Any]) -> float:
     """The estimate of a config in cycles."""
     fields = {name: tuple(x) if isinstance(x, list) else x for name, x in choices.items()}
-    fields.setdefault("vector_bits", vector_widths(whet.Target(ONE_CORE))[0])
-    return cycles(size.turned if fields["lanes"] == "rows" else size, Plan(**fields))
+    target = whet.Target(ONE_CORE).canonical()
+    fields.setdefault("vector_bits", vector_widths(target)[0])
+    turned = fields["lanes"] == "rows"
+    return cycles(size.turned if turned else size, Plan(**fields), 1, operation_bits(target))
 
 
 def size_of(template: str, args: tuple) -> GemmSize:

@@ -39,6 +39,18 @@ def vector_widths(target: Target) -> tuple[int, ...]:
     return (512, 256) if widest == 512 and not _is_arm(target) else (widest,)
 
 
+def operation_bits(target: Target) -> int:
+    """Bits of the widest vectors of which a processor is taken to multiply two in a cycle.
+
+    AMD's Zen 4 works through one of 512 bits in two steps. No option names it, but its features:
+    those of 2022 without what Zen 5 and Intel's servers have beside them.
+    """
+    widest, features = 8 * target.vector_bytes, target.features
+    steps = all(name in features for name in ("avx512bf16", "avx512vbmi2"))
+    steps &= not any(name in features for name in ("avxvnni", "avx512fp16"))
+    return widest // 2 if widest == 512 and steps else widest
+
+
 def vector_registers(target: Target) -> int:
     """How many vector registers a processor has: 32 with AVX-512 (and on Arm), else 16."""
     return 32 if target.vector_bytes >= 64 or _is_arm(target) else 16

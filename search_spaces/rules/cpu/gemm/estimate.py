@@ -22,8 +22,8 @@ _LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first 
 _WAYS = 11  # lines of a set
 _HIDDEN = 0.068  # the share of the lesser of work and transfers that the other does not hide
 
-_LATENCY, _LOAD_BOUND, _LOAD = 4.4, 0.76, 0.08  # of a sum; of a load alone, beside others
-_OPERATION = {512: 0.72}  # of an operation on vectors of so many bits; narrower ones, two a cycle
+#: of a sum; of a load alone, beside others; the share of operations that loads do not hide
+_LATENCY, _LOAD_BOUND, _LOAD, _SHARE = 4.4, 0.68, 0.08, 0.05
 _LOOP, _TILE = 0.74, 7.7  # of a loop's step; to begin and end a tile
 _BODY = 0.002  # of a vector operation that is unrolled
 _STORE = (1.3, 1.9, 6.5)  # of a vector, where none, one or both edges of the tiles are ragged
@@ -44,12 +44,13 @@ _PAGES = 1500  # that are found at once
 _PAGE = 16.0  # of a row of B on a page of its own, for each block that reads of it
 
 
-def cycles(g: GemmSize, plan: Plan, threads: int = 1) -> float:
+def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> float:
     """The estimate.
 
     Args:
         g: the GEMM, turned round where the plan says so. plan: how it is computed.
         threads: that share the outer loop.
+        at_once: bits of the widest vectors of which two are multiplied in a cycle.
     """
     size = dt.itemsize(g.dtype)
     lanes = plan.lanes_of(g.dtype)
@@ -62,8 +63,8 @@ def cycles(g: GemmSize, plan: Plan, threads: int = 1) -> float:
             strips = -(-strips // plan.block) * min(plan.block, strips)
     accumulators, blocks_of_k = mr * vectors, -(-g.K // (plan.k_block or g.K))
     loads = mr + vectors
-    operations = accumulators * _OPERATION.get(plan.vector_bits, 0.5)
-    step = max(operations, _LOAD_BOUND * loads, _LATENCY) + _LOAD * loads
+    operations = accumulators / 2 * max(1.0, plan.vector_bits / at_once)
+    step = max(operations, _LOAD_BOUND * loads, _LATENCY) + _LOAD * loads + _SHARE * operations
     step += _LOOP / plan.unroll_k + _BODY * accumulators * plan.unroll_k
     step += _displaced(g, plan, size, strips)
     step += _FETCH * plan.nr * size / _LINE if plan.prefetch else 0.0

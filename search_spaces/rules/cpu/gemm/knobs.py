@@ -24,7 +24,7 @@ from whet.search_spaces.rules.cpu.gemm.plan import (
 )
 from whet.search_spaces.rules.cpu.gemm.registers import register_tiles
 from whet.search_spaces.rules.threads import define_threads
-from whet.search_spaces.rules.vectors import define_width, lanes_of, vector_widths
+from whet.search_spaces.rules.vectors import define_width, lanes_of, operation_bits, vector_widths
 
 # The way of "rows" is tried where the other one leaves so much more of its vectors empty.
 _EMPTIER = 1.25
@@ -78,7 +78,7 @@ def ways_of(g: GemmSize, target: Target) -> Ways:
     ]
     ways = [choices_of(one, name, some) for (name, one), some in zip(sizes.items(), tiles)]
     plans = [
-        default_plan(one, way, some, target.num_threads)
+        default_plan(one, way, some, target)
         for one, way, some in zip(sizes.values(), ways, tiles)
     ]
     return Ways([*sizes.values()], ways, tiles, min(plans, key=lambda one: one[1])[0])
@@ -89,7 +89,9 @@ def _covered(extent: int, lanes: int) -> float:
     return -(-extent // lanes) * lanes / extent
 
 
-def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, threads: int) -> tuple[Plan, float]:
+def default_plan(
+    g: GemmSize, choices: Choices, tiles: Tiles, target: Target
+) -> tuple[Plan, float]:
     """The plan that the estimate thinks best for one way to lay the lanes, and its cycles.
 
     From each width of vectors and each way to pack B and to order the loops it changes one choice
@@ -97,15 +99,20 @@ def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, threads: int) -> t
 
     Args:
         g: the GEMM. choices: of its knobs. tiles: of each width.
-        threads: of the target.
+        target: whose threads and vectors count.
     """
     filters = constraints_of(g, tiles)
+    at_once = operation_bits(target)
+
+    def cost_of(chosen: dict[str, Any]) -> float:
+        return cycles(g, Plan(**chosen), target.num_threads, at_once)
+
     best: tuple[float, Plan] | None = None
     for start in _starts(choices):
         valid = next((one for one in start if _admitted(filters, one)), None)
         if valid is None:
             continue
-        cost, plan = _descended(g, choices, filters, valid, threads)
+        cost, plan = _descended(choices, filters, valid, cost_of)
         if best is None or cost < best[0]:
             best = cost, plan
     assert best is not None  # the first choices are valid
@@ -141,14 +148,13 @@ def _admitted(filters: Sequence[Callable[[Any], bool]], chosen: dict[str, Any]) 
 
 
 def _descended(
-    g: GemmSize,
     choices: Choices,
     filters: Sequence[Callable[[Any], bool]],
     chosen: dict[str, Any],
-    threads: int,
+    cost_of: Callable[[dict[str, Any]], float],
 ) -> tuple[float, Plan]:
     """The cycles and the plan where no change of a choice helps any more; the best one each time."""
-    cost, improved = cycles(g, Plan(**chosen), threads), True
+    cost, improved = cost_of(chosen), True
     while improved:
         improved, before = False, chosen
         for name, some in choices.items():
@@ -156,7 +162,7 @@ def _descended(
                 tried = {**before, name: value}
                 if value == before[name] or not _admitted(filters, tried):
                     continue
-                found = cycles(g, Plan(**tried), threads)
+                found = cost_of(tried)
                 if found < cost * 0.999:
                     cost, chosen, improved = found, tried, True
     return cost, Plan(**chosen)
