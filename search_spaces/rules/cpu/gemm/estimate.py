@@ -32,8 +32,8 @@ _MASKED = 0.65  # of a vector of B in place that may hang over its end
 _SUMS = 2.1  # of an accumulator that a block of K loads and stores
 _DISPLACED, _DISPLACED_B = 0.84, 11.0  # of a line whose set others fill: of A, of B in place
 #: of a line of B in place whose neighbours in a column are far apart: by the cache it comes from
-_FAR = (0.5, 1.4, 2.0, 15.0)
-_LATE = (0.3, 0.3, 0.27, 0.6)  # the share of it that stays where lines are prefetched in time
+_FAR = (0.5, 1.4, 6.0, 15.0)
+_LATE = (0.3, 0.3, 0.1, 0.6)  # the share of it that stays where lines are prefetched in time
 _ALONG = 0.85  # the share that is spared where rows are read in order
 _FETCH, _IN_TIME = 0.22, 220.0  # to ask for a line; how many cycles before it is needed
 _APART, _FEW_ROWS, _RUN = 1024, 16, 4096  # bytes from row to row; rows, and bytes of each, in order
