@@ -20,17 +20,17 @@ _CACHES = ((28_000, 140.0), (700_000, 30.0), (16_000_000, 27.0), (float("inf"), 
 _SECOND = 700_000
 _LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first cache begin anew
 _WAYS = 11  # lines of a set
-_HIDDEN = 0.068  # the share of the lesser of work and transfers that the other does not hide
+_HIDDEN = 0.3  # the share of the lesser of work and transfers that the other does not hide
 
 #: of a sum; of a load alone, beside others; the share of operations that loads do not hide
-_LATENCY, _LOAD_BOUND, _LOAD, _SHARE = 4.4, 0.68, 0.08, 0.05
+_LATENCY, _LOAD_BOUND, _LOAD, _SHARE = 4.4, 0.76, 0.08, 0.05
 _LOOP, _TILE = 0.74, 7.7  # of a loop's step; to begin and end a tile
 _BODY = 0.002  # of a vector operation that is unrolled
 _STORE = (1.3, 1.9, 6.5)  # of a vector, where none, one or both edges of the tiles are ragged
 _SCATTERED = 2.0  # of an element of a vector that is stored across rows
 _MASKED = 0.65  # of a vector of B in place that may hang over its end
-_SUMS = 2.1  # of an accumulator that a block of K loads and stores
-_DISPLACED, _DISPLACED_B = 0.84, 11.0  # of a line whose set others fill: of A, of B in place
+_SUMS = 4.0  # of an accumulator that a block of K loads and stores
+_DISPLACED, _DISPLACED_B = 0.84, 5.0  # of a line whose set others fill: of A, of B in place
 #: of a line of B in place whose neighbours in a column are far apart: by the cache it comes from
 _FAR = (0.5, 1.4, 6.0, 15.0)
 _LATE = (0.3, 0.3, 0.1, 0.6)  # the share of it that stays where lines are prefetched in time
@@ -39,7 +39,7 @@ _FETCH, _IN_TIME = 0.22, 220.0  # to ask for a line; how many cycles before it i
 _APART, _FEW_ROWS, _RUN = 1024, 16, 4096  # bytes from row to row; rows, and bytes of each, in order
 _STRIDED, _STRIDED_FAR = 5.3, 7.0  # bytes a cycle of rows of A in place, near and far
 _SQUARE, _ELEMENT, _VECTOR = 0.34, 1.1, 2.7  # to copy: of an element turned round, of a vector
-_WRITTEN = 3.0  # how much longer a copy takes to be written and read than to be read again
+_WRITTEN = 4.0  # how much longer a copy takes to be written and read than to be read again
 _PAGES = 1500  # that are found at once
 _PAGE = 16.0  # of a row of B on a page of its own, for each block that reads of it
 
