@@ -46,7 +46,9 @@ def drawn(count: int, seed: int = 0) -> dict[str, Gemm]:
         "ragged": lambda: ("matmul", (size(65, 300), size(65, 600), size(65, 300))),
         "turned": lambda: ("matmul", (size(5, 400), size(32, 700), size(5, 400), *turned())),
         "large": lambda: ("matmul", (size(200, 700), size(200, 1000), size(200, 700))),
-        "few rows, turned": lambda: ("matmul", (size(2, 32), size(256, 2048), size(256, 2048), *turned())),
+        "few rows, turned": lambda: (
+            "matmul", (size(2, 32), size(256, 2048), size(256, 2048), *turned())
+        ),
     }  # fmt: skip
     found: dict[str, Gemm] = {}
     for number in range(count):

@@ -2,9 +2,9 @@
 
 It counts what one core does: steps of register tiles, which multiplications, loads or the latency
 of a sum bound; tiles begun and stored; panels copied; and what the caches must deliver meanwhile.
-It ranks plans of one GEMM, and does not predict times: its constants were fitted to 2,000 drawn
-configs of 36 GEMMs, skinny, small, batched and transposed, with 256 and 512 bits on Zen 5, so that
-the config it likes best is near the best that was measured.
+It ranks plans of one GEMM, and does not predict times: its constants were fitted to drawn configs
+of 36 GEMMs on Zen 5 and then of 40 on Zen 4, with 256 and 512 bits, so that the config it likes
+best is near the best that was measured (`benchmarks/cpu_kernels/gemm_estimate.py`).
 """
 
 from __future__ import annotations

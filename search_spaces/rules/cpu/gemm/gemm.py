@@ -85,7 +85,7 @@ def stages_of(form: GemmForm, plan: Plan, op: Operation) -> GemmStages:
         )
         x = [*(index[n] for n in at_lead), i // mr, j // nr, i % mr, j % nr // lanes]
         value = tiles(*x, j % lanes)
-        if size.M >= lanes:
+        if lanes <= size.M:
             return value
         # of a single vector only what is read would be summed, in ever narrower pieces: this
         # says that all of it is, in a case that never comes

@@ -78,8 +78,7 @@ def ways_of(g: GemmSize, target: Target) -> Ways:
     ]
     ways = [choices_of(one, name, some) for (name, one), some in zip(sizes.items(), tiles)]
     plans = [
-        default_plan(one, way, some, target)
-        for one, way, some in zip(sizes.values(), ways, tiles)
+        default_plan(one, way, some, target) for one, way, some in zip(sizes.values(), ways, tiles)
     ]
     return Ways([*sizes.values()], ways, tiles, min(plans, key=lambda one: one[1])[0])
 
@@ -89,9 +88,7 @@ def _covered(extent: int, lanes: int) -> float:
     return -(-extent // lanes) * lanes / extent
 
 
-def default_plan(
-    g: GemmSize, choices: Choices, tiles: Tiles, target: Target
-) -> tuple[Plan, float]:
+def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, target: Target) -> tuple[Plan, float]:
     """The plan that the estimate thinks best for one way to lay the lanes, and its cycles.
 
     From each width of vectors and each way to pack B and to order the loops it changes one choice
@@ -153,7 +150,7 @@ def _descended(
     chosen: dict[str, Any],
     cost_of: Callable[[dict[str, Any]], float],
 ) -> tuple[float, Plan]:
-    """The cycles and the plan where no change of a choice helps any more; the best one each time."""
+    """The cycles and the plan where no change of a choice helps; the best change each time."""
     cost, improved = cost_of(chosen), True
     while improved:
         improved, before = False, chosen

@@ -28,7 +28,6 @@ from whet.search_spaces.rules.producers import schedule_staged
 from whet.search_spaces.rules.threads import Threads, define_threads
 from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 
-
 _KNOBS = "vectors", "rows", "unroll_k", "prefetch"
 _AHEAD = (128, 512)  # elements of a row that it may be fetched ahead
 
