@@ -26,7 +26,7 @@ _HIDDEN = 0.3  # the share of the lesser of work and transfers that the other do
 _LATENCY, _LOAD_BOUND, _LOAD, _SHARE = 4.4, 0.76, 0.08, 0.05
 _LOOP, _TILE = 0.74, 7.7  # of a loop's step; to begin and end a tile
 _BODY = 0.002  # of a vector operation that is unrolled
-_STORE = (1.3, 1.9, 6.5)  # of a vector, where none, one or both edges of the tiles are ragged
+_STORE = (1.3, 1.9, 4.5)  # of a vector, where none, one or both edges of the tiles are ragged
 _SCATTERED = 2.0  # of an element of a vector that is stored across rows
 _MASKED = 0.65  # of a vector of B in place that may hang over its end
 _SUMS = 4.0  # of an accumulator that a block of K loads and stores
@@ -35,7 +35,8 @@ _DISPLACED, _DISPLACED_B = 0.84, 5.0  # of a line whose set others fill: of A, o
 _FAR = (0.5, 1.4, 6.0, 15.0)
 _LATE = (0.3, 0.3, 0.1, 0.6)  # the share of it that stays where lines are prefetched in time
 _ALONG = 0.85  # the share that is spared where rows are read in order
-_FETCH, _IN_TIME = 0.22, 220.0  # to ask for a line; how many cycles before it is needed
+_FETCH, _AGAIN = 0.22, 1.2  # to ask for a line; for one that is near by now
+_IN_TIME = 220.0  # how many cycles before a line is needed it is to be asked for
 _APART, _FEW_ROWS, _RUN = 1024, 16, 4096  # bytes from row to row; rows, and bytes of each, in order
 _STRIDED, _STRIDED_FAR = 5.3, 7.0  # bytes a cycle of rows of A in place, near and far
 _SQUARE, _ELEMENT, _VECTOR = 0.34, 1.1, 2.7  # to copy: of an element turned round, of a vector
@@ -67,7 +68,8 @@ def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> flo
     step = max(operations, _LOAD_BOUND * loads, _LATENCY) + _LOAD * loads + _SHARE * operations
     step += _LOOP / plan.unroll_k + _BODY * accumulators * plan.unroll_k
     step += _displaced(g, plan, size, strips)
-    step += _FETCH * plan.nr * size / _LINE if plan.prefetch else 0.0
+    if plan.prefetch:
+        step += (_FETCH + _AGAIN * (strips - 1)) / strips * plan.nr * size / _LINE
     if plan.pack_b == "none" and g.M % plan.nr:
         step += _MASKED * vectors
     ragged = (g.M % plan.nr > 0) + (g.N % mr > 0)
