@@ -3,11 +3,11 @@
     python benchmarks/two_trees.py OLD_REV [--rounds 30] [--only SUITE] [--works WORD ...]
         [--output FILE]
 
-Suites: call_overhead, compile_time, cpu_kernels (default configs) and replay (a third of the
-rounds). Each tree runs in a process of its own, which lives for the whole suite; a second checkout
-of the old revision runs beside them as an A/A run. What a call costs depends on where its code
-lies: that suite has ten processes of each tree. In each round every work is done by each tree, in
-random order. A work is slower if the interval of its ratio lies outside that of the A/A run, and
+Suites: call_overhead, compile_time, cpu_kernels and gemms (default configs) and replay (a third of
+the rounds). Each tree runs in a process of its own, which lives for the whole suite; a second
+checkout of the old revision runs beside them as an A/A run. What a call costs depends on where its
+code lies: that suite has ten processes of each tree. In each round every work is done by each tree,
+in random order. A work is slower if the interval of its ratio lies outside that of the A/A run, and
 does so once more in other processes. The definitions are those of this tree for both; its figures
 go to `results/two_trees.<machine>.json`. Ends with 1 if a work is slower.
 """

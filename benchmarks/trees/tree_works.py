@@ -122,6 +122,15 @@ def cpu_kernels() -> Iterator[tuple[str, Callable[[], Work]]]:
                 yield f"{kind}: {one.name}", lambda one=one: kernel_work(one.template, one.args)
 
 
+def gemms() -> Iterator[tuple[str, Callable[[], Work]]]:
+    """GEMMs that are drawn, and those that were slow; default configs."""
+    from gemm_draws import NAMED, drawn
+
+    works = {**NAMED, **drawn(40), **drawn(24, seed=1)}  # the last: of no fit
+    for name, (template, args) in works.items():
+        yield name, lambda template=template, args=args: kernel_work(template, args)
+
+
 # calls
 
 
@@ -279,6 +288,7 @@ SUITES: dict[str, Callable[[], Iterator[tuple[str, Callable[[], Work]]]]] = {
     "call_overhead": call_overhead,
     "compile_time": compile_time,
     "cpu_kernels": cpu_kernels,
+    "gemms": gemms,
     "replay": replay,
 }
 

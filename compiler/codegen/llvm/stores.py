@@ -15,12 +15,15 @@ from whet.compiler.codegen.llvm.text import types as ty
 from whet.compiler.target.machine.processors import architecture_of
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import IntImm, PrimExpr, Ramp
+from whet.compiler.tir.expr import LE, LT, Add, Broadcast, IntImm, PrimExpr, Ramp, Sub
 from whet.compiler.tir.stmt import NONTEMPORAL, AttrStmt, BufferStore
 
 # What a vector that is stored past the caches is aligned to at least, in bytes.
 _ALIGNED = 16
 _X86 = ("x86_64", "i686")
+# Registers of so many bytes come with masks that cost nothing; else a masked store takes ten cycles
+# (AVX2 on Zen 4) or goes lane by lane.
+_CHEAP_MASKS = 64
 
 
 class Stores:
@@ -76,6 +79,10 @@ class Stores:
         lanes, size = dt.lanes(n.value.dtype), dt.itemsize(n.buffer.dtype)
         p = self.indices.pointer(n.buffer, place)
         if n.mask is not None:
+            first = self._first_lanes(n.mask)
+            if first is not None and self.target.vector_bytes < _CHEAP_MASKS:
+                self._store_first(value, kind, p, first, size)
+                return
             mask, bit = self.value(n.mask), ty.type_of(n.mask.dtype)
             name = f"@llvm.masked.store.{ty.suffix(ty.in_memory(n.value.dtype))}.p0"
             self.scope.module.declare(f"declare void {name}({kind}, ptr, i32, {bit})")
@@ -90,6 +97,46 @@ class Stores:
         aligned = [self._is_aligned(n.buffer, place, size, unit) for unit in units]
         past = [self._in_parts(kind, value, p, unit // size, size, lanes) for unit in units]
         self.out.first_of(aligned, self.scope.pointers[id(n.buffer)], [*past, [plain]])
+
+    def _first_lanes(self, mask: PrimExpr) -> int | None:
+        """How many lanes from the first one on a mask lets pass, if it says so by itself."""
+        if not isinstance(mask, (LT, LE)):
+            return None
+        a, b = self._forms(mask.a), self._forms(mask.b)
+        over = [x - y for x, y in zip(a, b)]
+        if not over or not all(form.is_const for form in over):
+            return None
+        on = [form.const < (1 if isinstance(mask, LE) else 0) for form in over]
+        return sum(on) if on == sorted(on, reverse=True) else None
+
+    def _forms(self, n: PrimExpr) -> list[Affine]:
+        """Each lane of a sum of places that all lanes share and of ramps; empty for others."""
+        if isinstance(n, Broadcast):
+            return [self.indices.linear(n.value)] * dt.lanes(n.dtype)
+        if isinstance(n, Ramp):
+            return self.indices.of_lanes(n)
+        if isinstance(n, (Add, Sub)):
+            a, b = self._forms(n.a), self._forms(n.b)
+            return [x + y if isinstance(n, Add) else x - y for x, y in zip(a, b)]
+        return []
+
+    def _store_first(self, value: str, kind: str, p: str, count: int, size: int) -> None:
+        """Store the first lanes of a vector, in ever smaller powers of two."""
+        scalar, begin = ty.scalar_of(kind), 0
+        while begin < count:
+            lanes = 1 << ((count - begin).bit_length() - 1)
+            if lanes == 1:
+                part, unit = self.out.extract(kind, value, begin), scalar
+            else:
+                chosen = ", ".join(f"i32 {k}" for k in range(begin, begin + lanes))
+                part, unit = self.out.fresh("part"), f"<{lanes} x {scalar}>"
+                self.out.line(
+                    f"{part} = shufflevector {kind} {value}, {kind} poison, "
+                    f"<{lanes} x i32> <{chosen}>"
+                )
+            at = self.out.here(f"getelementptr {scalar}, ptr {p}, i64 {begin}")
+            self.out.line(f"store {unit} {part}, ptr {at}, align {size}")
+            begin += lanes
 
     def _units(self, size: int, whole: int) -> list[int]:
         """The parts in which a vector of ``size`` bytes is stored past the caches, best first."""

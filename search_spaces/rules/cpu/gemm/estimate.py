@@ -2,9 +2,9 @@
 
 It counts what one core does: steps of register tiles, which multiplications, loads or the latency
 of a sum bound; tiles begun and stored; panels copied; and what the caches must deliver meanwhile.
-It ranks plans of one GEMM, and does not predict times: its constants were fitted to 2,000 drawn
-configs of 36 GEMMs, skinny, small, batched and transposed, with 256 and 512 bits on Zen 5, so that
-the config it likes best is near the best that was measured.
+It ranks plans of one GEMM, and does not predict times: its constants were fitted to drawn configs
+of 36 GEMMs on Zen 5 and then of 40 on Zen 4, with 256 and 512 bits, so that the config it likes
+best is near the best that was measured (`benchmarks/cpu_kernels/gemm_estimate.py`).
 """
 
 from __future__ import annotations
@@ -16,48 +16,60 @@ from whet.search_spaces.forms.gemm import GemmSize
 from whet.search_spaces.rules.cpu.gemm.plan import Plan
 
 #: usable bytes of a cache, and bytes a cycle of what fits it; the last: of memory
-_CACHES = ((28_000, 82.0), (700_000, 50.0), (16_000_000, 20.0), (float("inf"), 9.0))
+_CACHES = ((28_000, 140.0), (700_000, 30.0), (16_000_000, 27.0), (float("inf"), 9.4))
 _SECOND = 700_000
 _LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first cache begin anew
 _WAYS = 11  # lines of a set
-_HIDDEN = 0.06  # the share of the lesser of work and transfers that the other does not hide
+_HIDDEN = 0.3  # the share of the lesser of work and transfers that the other does not hide
 
-_LATENCY, _LOAD_BOUND, _LOAD = 3.8, 0.76, 0.08  # of a sum; of a load alone, beside others
-_LOOP, _TILE = 0.7, 7.7  # of a loop's step; to begin and end a tile
+#: of a sum; of a load alone, beside others; the share of operations that loads do not hide
+_LATENCY, _LOAD_BOUND, _LOAD, _SHARE = 4.4, 0.76, 0.08, 0.05
+_LOOP, _TILE = 0.74, 7.7  # of a loop's step; to begin and end a tile
 _BODY = 0.002  # of a vector operation that is unrolled
-_STORE = (1.3, 2.2, 3.6)  # of a vector, where none, one or both edges of the tiles are ragged
+_STORE = (1.3, 1.9, 4.5)  # of a vector, where none, one or both edges of the tiles are ragged
 _SCATTERED = 2.0  # of an element of a vector that is stored across rows
-_MASKED = 0.35  # of a vector of B in place that may hang over its end
-_SUMS = 1.8  # of an accumulator that a block of K loads and stores
-_DISPLACED, _DISPLACED_B = 0.84, 7.0  # of a line whose set others fill: of A, of B in place
-_FAR = 3.0  # of a line of B in place whose neighbours in a column are far apart
+_MASKED = 0.65  # of a vector of B in place that may hang over its end
+_SUMS = 4.0  # of an accumulator that a block of K loads and stores
+_DISPLACED, _DISPLACED_B = 0.84, 5.0  # of a line whose set others fill: of A, of B in place
+#: of a line of B in place whose neighbours in a column are far apart: by the cache it comes from
+_FAR = (0.5, 1.4, 6.0, 15.0)
+_LATE = (0.3, 0.3, 0.1, 0.6)  # the share of it that stays where lines are prefetched in time
+_ALONG = 0.85  # the share that is spared where rows are read in order
+_FETCH, _AGAIN = 0.22, 1.2  # to ask for a line; for one that is near by now
+_IN_TIME = 220.0  # how many cycles before a line is needed it is to be asked for
 _APART, _FEW_ROWS, _RUN = 1024, 16, 4096  # bytes from row to row; rows, and bytes of each, in order
-_STRIDED, _STRIDED_FAR = 3.1, 6.7  # bytes a cycle of rows of A in place, near and far
-_SQUARE, _ELEMENT, _VECTOR = 0.29, 1.1, 3.7  # to copy: of an element turned round, of a vector
+_STRIDED, _STRIDED_FAR = 5.3, 7.0  # bytes a cycle of rows of A in place, near and far
+_SQUARE, _ELEMENT, _VECTOR = 0.34, 1.1, 2.7  # to copy: of an element turned round, of a vector
 _WRITTEN = 4.0  # how much longer a copy takes to be written and read than to be read again
 _PAGES = 1500  # that are found at once
 _PAGE = 16.0  # of a row of B on a page of its own, for each block that reads of it
 
 
-def cycles(g: GemmSize, plan: Plan, lanes: int, threads: int = 1) -> float:
+def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> float:
     """The estimate.
 
     Args:
         g: the GEMM, turned round where the plan says so. plan: how it is computed.
-        lanes: elements in a vector.
         threads: that share the outer loop.
+        at_once: bits of the widest vectors of which two are multiplied in a cycle.
     """
     size = dt.itemsize(g.dtype)
+    lanes = plan.lanes_of(g.dtype)
     mr, vectors = plan.mr, plan.nr // lanes
     strips, panels = -(-g.N // mr), -(-g.M // plan.nr)
+    if plan.k_block:  # whose sums are in memory: a block of tiles is whole, even at the end
+        if plan.order == "panels":
+            panels = -(-panels // plan.block) * min(plan.block, panels)
+        else:
+            strips = -(-strips // plan.block) * min(plan.block, strips)
     accumulators, blocks_of_k = mr * vectors, -(-g.K // (plan.k_block or g.K))
     loads = mr + vectors
-    step = max(accumulators / 2, _LOAD_BOUND * loads, _LATENCY) + _LOAD * loads
-    step += (
-        _LOOP / plan.unroll_k
-        + _BODY * accumulators * plan.unroll_k
-        + _displaced(g, plan, size, strips)
-    )
+    operations = accumulators / 2 * max(1.0, plan.vector_bits / at_once)
+    step = max(operations, _LOAD_BOUND * loads, _LATENCY) + _LOAD * loads + _SHARE * operations
+    step += _LOOP / plan.unroll_k + _BODY * accumulators * plan.unroll_k
+    step += _displaced(g, plan, size, strips)
+    if plan.prefetch:
+        step += (_FETCH + _AGAIN * (strips - 1)) / strips * plan.nr * size / _LINE
     if plan.pack_b == "none" and g.M % plan.nr:
         step += _MASKED * vectors
     ragged = (g.M % plan.nr > 0) + (g.N % mr > 0)
@@ -66,7 +78,7 @@ def cycles(g: GemmSize, plan: Plan, lanes: int, threads: int = 1) -> float:
     if plan.k_block:
         tile += blocks_of_k * _SUMS * accumulators
     work = strips * panels * tile
-    moved = _moved(g, plan, size, strips, panels)
+    moved = _moved(g, plan, size, strips, panels) + panels * g.K * _far(g, plan, size, step)
     total = max(work, moved) + _HIDDEN * min(work, moved)
     trips = (
         g.batch if g.batch > 1 else -(-(panels if plan.order == "panels" else strips) // plan.block)
@@ -76,18 +88,32 @@ def cycles(g: GemmSize, plan: Plan, lanes: int, threads: int = 1) -> float:
 
 
 def _displaced(g: GemmSize, plan: Plan, size: int, strips: int) -> float:
-    """Cycles of a step for rows of A or of B in place: lines far apart, or that others displace."""
+    """Cycles of a step for lines of A or of B in place that others have displaced."""
     found = 0.0
     if not plan.pack_a and not g.transpose_a and plan.mr > _sets(g.K * size) * _WAYS:
         found += _DISPLACED * plan.mr
-    if plan.pack_b == "none":
-        lines, depth = plan.nr * size / _LINE, plan.k_block or g.K
-        along_rows = depth <= _FEW_ROWS and plan.block * plan.nr * size >= _RUN
-        first = 0.0 if along_rows or g.M * size < _APART else _FAR * lines
-        first += _PAGE if g.M * size >= _PERIOD and depth > _PAGES else 0.0
-        again = _DISPLACED_B * lines if depth > _sets(g.M * size) * _WAYS else 0.0
-        found += (first + again * (strips - 1)) / strips
+    if plan.pack_b == "none" and (plan.k_block or g.K) > _sets(g.M * size) * _WAYS:
+        found += _DISPLACED_B * plan.nr * size / _LINE * (strips - 1) / strips
     return found
+
+
+def _far(g: GemmSize, plan: Plan, size: int, step: float) -> float:
+    """Cycles of a step of a panel in which rows of B in place come from far apart.
+
+    Args:
+        step: the cycles of one of a tile.
+    """
+    if plan.pack_b != "none":
+        return 0.0
+    lines, depth = plan.nr * size / _LINE, plan.k_block or g.K
+    run = plan.block * plan.nr * size if plan.order == "panels" else g.M * size
+    along_rows = min(1.0, run / _RUN) if depth <= _FEW_ROWS else 0.0
+    level = next(n for n, (held, _) in enumerate(_CACHES) if (g.N + g.M) * g.K * size <= held)
+    found = 0.0 if g.M * size < _APART else _FAR[level] * lines * (1.0 - _ALONG * along_rows)
+    if plan.prefetch:
+        early = min(1.0, plan.prefetch * step / _IN_TIME)
+        found *= 1.0 - early * (1.0 - _LATE[level])
+    return found + (_PAGE if g.M * size >= _PERIOD and depth > _PAGES else 0.0)
 
 
 def _sets(stride: int) -> int:
@@ -138,7 +164,7 @@ def _copies(g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
             continue
         each = _VECTOR / min(lanes, width)
         if turned:
-            whole = width % 4 == 0 and g.K % 4 == 0 and extent % width == 0
+            whole = width % 4 == 0 and g.K % 4 == 0 and extent >= width
             each = _SQUARE if whole else _ELEMENT
         total += extent * g.K * (each + _WRITTEN * size / _rate(held * g.K * size))
     if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PERIOD:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from whet.search_spaces.rules.cpu.gemm.estimate import cycles
 from whet.search_spaces.rules.cpu.gemm.plan import (
     Choices,
     Plan,
+    Tiles,
     choices_of,
     constraints_of,
     of_way,
@@ -22,7 +24,7 @@ from whet.search_spaces.rules.cpu.gemm.plan import (
 )
 from whet.search_spaces.rules.cpu.gemm.registers import register_tiles
 from whet.search_spaces.rules.threads import define_threads
-from whet.search_spaces.rules.vectors import lanes_of
+from whet.search_spaces.rules.vectors import define_width, lanes_of, operation_bits, vector_widths
 
 # The way of "rows" is tried where the other one leaves so much more of its vectors empty.
 _EMPTIER = 1.25
@@ -30,39 +32,55 @@ _EMPTIER = 1.25
 
 def plan_of(cfg: Prefixed, g: GemmSize, target: Target) -> Plan:
     """Define a GEMM's knobs, and the plan of the config in force."""
-    sizes, ways, default = ways_of(g, target, lanes_of(target, g.dtype))
-    choices = united(ways)
-    for name, values in choices.items():
-        cfg.define_knob(name, values, getattr(default, name))
-    for constraint in of_way(ways, sizes):
+    ways = ways_of(g, target)
+    chosen: dict[str, Any] = {}
+    for name, values in united(ways.choices).items():
+        default = getattr(ways.default, name)
+        if name == "vector_bits":
+            chosen[name] = define_width(cfg, target, default)
+        else:
+            cfg.define_knob(name, values, default)
+            chosen[name] = cfg[name].val
+    for constraint in of_way(ways.choices, ways.sizes, ways.tiles):
         cfg.multi_filter(constraint)
-    threads = define_threads(cfg, target, g.multiplications)
-    return replace(Plan(*(cfg[name].val for name in choices)), threads=threads)
+    return Plan(**chosen, threads=define_threads(cfg, target, g.multiplications))
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways to lay the lanes that are worth trying.
+
+    Attributes:
+        sizes, choices, tiles: of each way: the GEMM in it, the choices, its tiles by width.
+        default: the plan that the estimate thinks best.
+    """
+
+    sizes: list[GemmSize]
+    choices: list[Choices]
+    tiles: list[Tiles]
+    default: Plan
 
 
 @lru_cache(maxsize=256)
-def ways_of(g: GemmSize, target: Target, lanes: int) -> tuple[list[GemmSize], list[Choices], Plan]:
-    """The ways to lay the lanes that are worth trying, and the default.
-
-    Args:
-        lanes: elements in a vector.
-
-    Returns:
-        For each way the GEMM in it, and its choices; the plan that the estimate thinks best.
-    """
+def ways_of(g: GemmSize, target: Target) -> Ways:
+    """The ways to lay the lanes of a GEMM, and the default."""
+    lanes = lanes_of(target, g.dtype)
     sizes = {"columns": g}
     emptier = _covered(g.M, lanes) > _EMPTIER * _covered(g.N, lanes)
     if g.has_rows and not g.packed and (emptier or (g.transpose_a and g.transpose_b)):
         sizes["rows"] = g.turned
-    ways = [
-        choices_of(size, name, register_tiles(target, lanes, size.N, size.M))
-        for name, size in sizes.items()
+    tiles = [
+        {
+            bits: register_tiles(target, lanes * bits // (8 * target.vector_bytes), one.N, one.M)
+            for bits in vector_widths(target)
+        }
+        for one in sizes.values()
     ]
+    ways = [choices_of(one, name, some) for (name, one), some in zip(sizes.items(), tiles)]
     plans = [
-        default_plan(size, way, lanes, target.num_threads)
-        for size, way in zip(sizes.values(), ways)
+        default_plan(one, way, some, target) for one, way, some in zip(sizes.values(), ways, tiles)
     ]
-    return [*sizes.values()], ways, min(plans, key=lambda one: one[1])[0]
+    return Ways([*sizes.values()], ways, tiles, min(plans, key=lambda one: one[1])[0])
 
 
 def _covered(extent: int, lanes: int) -> float:
@@ -70,47 +88,78 @@ def _covered(extent: int, lanes: int) -> float:
     return -(-extent // lanes) * lanes / extent
 
 
-def default_plan(g: GemmSize, choices: Choices, lanes: int, threads: int) -> tuple[Plan, float]:
+def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, target: Target) -> tuple[Plan, float]:
     """The plan that the estimate thinks best for one way to lay the lanes, and its cycles.
 
-    From each way to pack B and to order the loops it changes one choice at a time while that helps.
+    From each width of vectors and each way to pack B and to order the loops it changes one choice
+    at a time while that helps.
 
     Args:
-        g: the GEMM. choices: of its knobs.
-        lanes: elements in a vector. threads: of the target.
+        g: the GEMM. choices: of its knobs. tiles: of each width.
+        target: whose threads and vectors count.
     """
-    values, filters = choices, constraints_of(g)
+    filters = constraints_of(g, tiles)
+    at_once = operation_bits(target)
 
-    def is_valid(chosen: dict[str, Any]) -> bool:
-        view = {name: SimpleNamespace(val=value) for name, value in chosen.items()}
-        return all(test(view) for test in filters)
+    def cost_of(chosen: dict[str, Any]) -> float:
+        return cycles(g, Plan(**chosen), target.num_threads, at_once)
 
-    best: tuple[float, dict[str, Any]] | None = None
-    first = {name: some[0] for name, some in choices.items()}
-    # rows of B in place, a few at a time in long blocks: a way that single changes do not find
-    streams = {"k_block": values["k_block"][:2][-1], "unroll_k": 1}
-    for order, pack_b, more in product(values["order"], values["pack_b"], ({}, streams)):
-        if more and pack_b != "none":
-            continue
-        start = {**first, "order": order, "pack_b": pack_b, **more}
-        blocks = values["block"][::-1] if more else values["block"][:1]
-        starts = ({**start, "tile": t, "block": b} for t, b in product(values["tile"], blocks))
-        valid = next((one for one in starts if is_valid(one)), None)
+    best: tuple[float, Plan] | None = None
+    for start in _starts(choices):
+        valid = next((one for one in start if _admitted(filters, one)), None)
         if valid is None:
             continue
-        cost = cycles(g, Plan(*valid.values()), lanes, threads)
-        improved = True
-        while improved:
-            improved = False
-            for name, some in choices.items():
-                for value in some:
-                    tried = {**valid, name: value}
-                    if tried == valid or not is_valid(tried):
-                        continue
-                    found = cycles(g, Plan(*tried.values()), lanes, threads)
-                    if found < cost * 0.999:
-                        cost, valid, improved = found, tried, True
+        cost, plan = _descended(choices, filters, valid, cost_of)
         if best is None or cost < best[0]:
-            best = cost, valid
+            best = cost, plan
     assert best is not None  # the first choices are valid
-    return Plan(*best[1].values()), best[0]
+    return best[1], best[0]
+
+
+def _starts(values: Choices) -> Iterator[Iterator[dict[str, Any]]]:
+    """Where to begin: for each, the choices of which the first that is valid is taken."""
+    first = {name: some[0] for name, some in values.items()}
+    # ways that single changes do not find: rows of B in place, a few at a time in long blocks, or
+    # many of a panel that are fetched ahead; with tiles of all rows, which read B once
+    depths = values["k_block"]
+    streams: list[dict[str, Any]] = [
+        {},
+        {"k_block": depths[:2][-1], "unroll_k": 1, "prefetch": 16},
+        {"k_block": depths[-1], "unroll_k": 1, "prefetch": 16, "pack_a": True},
+    ]
+    tallest = sorted(values["tile"], key=lambda tile: -tile[0])
+    tiles = [values["tile"], tallest] if tallest[0] != values["tile"][0] else [tallest]
+    ways = values["vector_bits"], values["order"], values["pack_b"], streams, tiles
+    for bits, order, pack_b, more, some in product(*ways):
+        if more and pack_b != "none":
+            continue
+        start = {**first, "vector_bits": bits, "order": order, "pack_b": pack_b, **more}
+        blocks = values["block"][::-1] if more else values["block"][:1]
+        yield ({**start, "tile": t, "block": b} for t, b in product(some, blocks))
+
+
+def _admitted(filters: Sequence[Callable[[Any], bool]], chosen: dict[str, Any]) -> bool:
+    """Whether all conditions hold."""
+    view = {name: SimpleNamespace(val=value) for name, value in chosen.items()}
+    return all(test(view) for test in filters)
+
+
+def _descended(
+    choices: Choices,
+    filters: Sequence[Callable[[Any], bool]],
+    chosen: dict[str, Any],
+    cost_of: Callable[[dict[str, Any]], float],
+) -> tuple[float, Plan]:
+    """The cycles and the plan where no change of a choice helps; the best change each time."""
+    cost, improved = cost_of(chosen), True
+    while improved:
+        improved, before = False, chosen
+        for name, some in choices.items():
+            for value in some:
+                tried = {**before, name: value}
+                if value == before[name] or not _admitted(filters, tried):
+                    continue
+                found = cost_of(tried)
+                if found < cost * 0.999:
+                    cost, chosen, improved = found, tried, True
+    return cost, Plan(**chosen)

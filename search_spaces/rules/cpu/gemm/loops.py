@@ -22,9 +22,10 @@ def schedule_gemm(s: Schedule, p: GemmStages, out: Stage, target: Target) -> Non
         out: the stage that stores the result, an epilogue or C itself.
     """
     size, plan = p.form.size, p.plan
+    lanes = lanes_of(target, size.dtype)
     tiles = s[p.tiles]
     batch, outer, innermost = _stored(out, p)
-    *around, ir, jr = tiles.op.axis
+    *around, ir, jv, jl = tiles.op.axis
     (k,) = tiles.op.reduce_axis
     if plan.k_block:  # all tiles of a block, one block of k after the other
         tiles.compute_at(out, outer)
@@ -36,7 +37,10 @@ def schedule_gemm(s: Schedule, p: GemmStages, out: Stage, target: Target) -> Non
         tiles.set_scope("local")
         tiles.compute_at(out, innermost)
         at = out, outer
-    register_tile(tiles, [*around, *_steps(tiles, k, plan.unroll_k)], [ir, jr])
+    steps = _steps(tiles, k, plan.unroll_k)
+    register_tile(tiles, [*around, *steps], [ir, jv, jl])
+    if plan.prefetch:
+        tiles.prefetch(p.B, steps[0], -(-plan.prefetch // plan.unroll_k))
     for panels, of_block, transposed, extent, width in (
         (p.P, plan.pack_b == "block", size.transpose_b, size.M, plan.nr),
         (p.Q, plan.order == "rows", not size.transpose_a, size.N, plan.mr),
@@ -44,8 +48,8 @@ def schedule_gemm(s: Schedule, p: GemmStages, out: Stage, target: Target) -> Non
         if panels is None:
             continue
         stage = s[panels]
-        whole = transposed and extent % width == 0
-        square = square_side(width, size.K, lanes_of(target, size.dtype)) if whole else 0
+        whole = transposed and extent >= width
+        square = square_side(width, size.K, lanes) if whole else 0
         first = _packed(stage, transposed, square, whole=size.K % _RUN == 0)
         if panels is p.P and plan.pack_b == "ahead":
             stage.compute_ahead()
@@ -65,10 +69,11 @@ def _stored(stage: Stage, p: GemmStages) -> tuple[IterVar | None, IterVar, IterV
     stage.reorder(*ones, *lead, *rows, *columns)
     batch = _fused(stage, lead) if lead else None
     jt, ji = stage.split(_fused(stage, columns), factor=plan.nr)
-    strips, tile = [], [ji]
+    vectors = stage.split(ji, factor=plan.lanes_of(p.form.size.dtype))
+    strips, tile = [], [*vectors]
     if rows:
         it, ii = stage.split(_fused(stage, rows), factor=plan.mr)
-        strips, tile = [it], [ii, ji]
+        strips, tile = [it], [ii, *vectors]
     first, *middle = [*strips, jt] if plan.order == "rows" else [jt, *strips]
     outer, inner = stage.split(first, factor=plan.block)
     front = [] if batch is None else [batch]

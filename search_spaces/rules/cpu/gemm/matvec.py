@@ -17,6 +17,7 @@ from typing import Any
 from whet.compiler import te
 from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
+from whet.compiler.tir import IterVar
 from whet.search_spaces.forms.gemm import GemmForm
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
@@ -27,6 +28,9 @@ from whet.search_spaces.rules.producers import schedule_staged
 from whet.search_spaces.rules.threads import Threads, define_threads
 from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 
+_KNOBS = "vectors", "rows", "unroll_k", "prefetch"
+_AHEAD = (128, 512)  # elements of a row that it may be fetched ahead
+
 
 @dataclass(frozen=True, eq=False)
 class _Note:
@@ -35,7 +39,9 @@ class _Note:
     Attributes:
         form: the GEMM of one row, whose columns are the rows of the matrix.
         T, V, left: sums in vectors, those of a row's lanes, and what is left of a row, or None.
+        matrix: as it is read.
         rows: at once. unroll: steps of K.
+        prefetch: steps of ``T``'s loop that the matrix is fetched ahead; 0: none.
         threads: whether rows are shared out.
         lanes: of a vector.
     """
@@ -44,8 +50,10 @@ class _Note:
     T: Tensor
     V: Tensor
     left: Tensor | None
+    matrix: Tensor
     rows: int
     unroll: int
+    prefetch: int
     threads: Threads
     lanes: int
 
@@ -68,7 +76,7 @@ class MatVec(Rule):
         lanes = _lanes(target, size.dtype, K)
         _define(cfg, target, N, K, lanes)
         threads = define_threads(cfg, target, N * K)
-        vectors, rows, unroll = (cfg[knob].val for knob in ("vectors", "rows", "unroll_k"))
+        vectors, rows, unroll, ahead = (cfg[knob].val for knob in _KNOBS)
         width = vectors * lanes
         whole = K // width * width
 
@@ -85,7 +93,10 @@ class MatVec(Rule):
         if whole < K:
             kt = te.reduce_axis((0, K - whole), name="kt")
             left = te.compute((N,), lambda i: te.sum(product(i, whole + kt), axis=kt), name="left")
-        group.note(_Note(form, T, V, left, rows, unroll, threads, lanes))
+        ahead = -(-ahead // (width * unroll))
+        group.note(
+            _Note(form, T, V, left, matrix.load.producer, rows, unroll, ahead, threads, lanes)
+        )
         places, extents = form.places[3], [axis.extent for axis in form.columns]
 
         def element(*index: Any) -> Any:
@@ -111,7 +122,9 @@ class MatVec(Rule):
             if stage is not None:
                 s[stage].set_scope("local")
                 s[stage].compute_at(out, io)
-                _summed(s[stage], note.unroll if stage is note.T else 1)
+                steps = _summed(s[stage], note.unroll if stage is note.T else 1)
+                if stage is note.T and note.prefetch:
+                    s[stage].prefetch(note.matrix, steps, note.prefetch)
         s[note.V].unroll(note.V.op.reduce_axis[0])
         note.threads.run(out, io)
 
@@ -122,11 +135,12 @@ def _define(cfg: Prefixed, target: Target, N: int, K: int, lanes: int) -> None:
     cfg.define_knob("rows", rows, default=rows[-1])
     cfg.define_knob("vectors", many, default=1 if rows[-1] == 8 else min(4, many[-1]))
     cfg.define_knob("unroll_k", [1, 2, 4], default=4)
+    cfg.define_knob("prefetch", [0, *(k for k in _AHEAD if 2 * k <= K)], default=0)
     cfg.multi_filter(partial(_fits, registers=vector_registers(target)))
 
 
-def _summed(stage: Stage, unroll: int) -> None:
-    """The loops of a sum: over k, with some steps unrolled, rows, and lanes."""
+def _summed(stage: Stage, unroll: int) -> IterVar:
+    """The loops of a sum: over k, with some steps unrolled, rows, and lanes; returns the first."""
     i, *lane = stage.op.axis
     steps = list(stage.op.reduce_axis)
     if unroll > 1:
@@ -136,6 +150,7 @@ def _summed(stage: Stage, unroll: int) -> None:
     stage.unroll(i)
     if lane:
         stage.vectorize(*lane)
+    return steps[0]
 
 
 def _lanes(target: Target, dtype: str, K: int) -> int:

@@ -21,10 +21,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.gemm import GemmSize
 from whet.search_spaces.rules.threads import NO_THREADS, Threads
 
 _BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128)
+_MASKED_BITS = 256  # vectors from which on processors load through masks
+_PREFETCHES = (0, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,19 @@ class Plan:
     Attributes:
         lanes: ``"columns"``; ``"rows"``: rows and columns, and the operands, change places, so that
             vectors lie along the rows of the result.
+        vector_bits: of a vector, of which a tile's columns are some.
         tile: rows and columns of the register tile.
         order: ``"rows"`` or ``"panels"``. block: tiles of the outer loop's block.
         k_block: K iterations in a block; 0: all of them at once.
         unroll_k: K iterations that are unrolled.
         pack_a: whether A is copied into strips.
         pack_b: ``"none"``, ``"block"``, ``"whole"``, or ``"ahead"`` of the kernel's calls.
+        prefetch: K iterations ahead that B is fetched into the caches; 0: as the processor likes.
         threads: whether the outer loop runs on the target's threads, and in what grain.
     """
 
     lanes: str
+    vector_bits: int
     tile: tuple[int, int]
     order: str
     block: int
@@ -51,6 +57,7 @@ class Plan:
     unroll_k: int
     pack_a: bool
     pack_b: str
+    prefetch: int = 0
     threads: Threads = NO_THREADS
 
     @property
@@ -63,18 +70,27 @@ class Plan:
         """Columns of the register tile."""
         return self.tile[1]
 
+    def lanes_of(self, dtype: str) -> int:
+        """Elements of a type in a vector."""
+        return self.vector_bits // (8 * dt.itemsize(dtype))
+
 
 Choices = dict[str, tuple[Any, ...]]
 """The values of each knob, whose names are those of :class:`Plan`."""
 
 
-def choices_of(g: GemmSize, lanes: str, tiles: list[tuple[int, int]]) -> Choices:
+Tiles = dict[int, list[tuple[int, int]]]
+"""The register tiles of each width of vectors in bits, the best guess first."""
+
+
+def choices_of(g: GemmSize, lanes: str, of_width: Tiles) -> Choices:
     """The choices for one way to lay the lanes.
 
     Args:
         g: the GEMM in this way. lanes: its name.
-        tiles: of the registers, the best guess first.
+        of_width: the tiles of each width of vectors.
     """
+    tiles = list(dict.fromkeys(tile for some in of_width.values() for tile in some))
     least = min(mr for mr, _ in tiles), min(nr for _, nr in tiles)
     most = max(-(-g.N // least[0]), -(-g.M // least[1]))
     depths = k_blocks(g)
@@ -82,6 +98,7 @@ def choices_of(g: GemmSize, lanes: str, tiles: list[tuple[int, int]]) -> Choices
     packs = ["ahead"] if g.packed else ["block", "whole", "none"][: 2 if g.transpose_b else 3]
     return {
         "lanes": (lanes,),
+        "vector_bits": tuple(of_width),
         "tile": tuple(tiles),
         "order": ("rows", "panels") if g.has_rows else ("panels",),
         "block": tuple(b for b in _BLOCKS if b == 1 or b < 2 * most),
@@ -89,17 +106,21 @@ def choices_of(g: GemmSize, lanes: str, tiles: list[tuple[int, int]]) -> Choices
         "unroll_k": tuple(unrolls),
         "pack_a": (False, True),
         "pack_b": tuple(packs),
+        "prefetch": _PREFETCHES,
     }
 
 
-def constraints_of(g: GemmSize) -> list[Callable[[Any], bool]]:
+def constraints_of(g: GemmSize, of_width: Tiles) -> list[Callable[[Any], bool]]:
     """The conditions on choices, for one way to lay the lanes."""
     found: list[Callable[[Any], bool]] = [
         partial(_fits, n=g.N, m=g.M),
         _blocks_are_panels,
         _loops_over_k,
+        _fetches_in_place,
     ]
-    if not g.packed and not g.transpose_b:
+    if len(of_width) > 1:
+        found.append(partial(_is_of_width, of_width=of_width))
+    if not g.packed and not g.transpose_b and max(of_width) < _MASKED_BITS:
         found.append(partial(_whole_vectors, n=g.N, m=g.M))
     return found
 
@@ -111,10 +132,12 @@ def united(ways: Sequence[Choices]) -> Choices:
     }
 
 
-def of_way(ways: Sequence[Choices], sizes: Sequence[GemmSize]) -> list[Callable[[Any], bool]]:
+def of_way(
+    ways: Sequence[Choices], sizes: Sequence[GemmSize], tiles: Sequence[Tiles]
+) -> list[Callable[[Any], bool]]:
     """The conditions on choices of all ways, as ``multi_filter`` takes them."""
     if len(ways) == 1:
-        return constraints_of(sizes[0])
+        return constraints_of(sizes[0], tiles[0])
     names = [way["lanes"][0] for way in ways]
     found: list[Callable[[Any], bool]] = [
         _OfWay(partial(_is_one_of, name=name, values=way[name]), lanes)
@@ -123,7 +146,9 @@ def of_way(ways: Sequence[Choices], sizes: Sequence[GemmSize]) -> list[Callable[
         if set(way[name]) != set(united(ways)[name]) and name != "lanes"
     ]
     return found + [
-        _OfWay(test, lanes) for g, lanes in zip(sizes, names) for test in constraints_of(g)
+        _OfWay(test, lanes)
+        for g, lanes, of_width in zip(sizes, names, tiles)
+        for test in constraints_of(g, of_width)
     ]
 
 
@@ -136,6 +161,11 @@ class _OfWay:
 
     def __call__(self, c: Any) -> bool:
         return c["lanes"].val != self.lanes or self.test(c)
+
+
+def _is_of_width(c: Any, of_width: Tiles) -> bool:
+    """A tile is made of vectors of the width, and is one of the best of those."""
+    return c["tile"].val in of_width[c["vector_bits"].val]
 
 
 def _is_one_of(c: Any, name: str, values: tuple[Any, ...]) -> bool:
@@ -172,8 +202,13 @@ def _blocks_are_panels(c: Any) -> bool:
     return c["order"].val == "panels" or c["pack_b"].val != "block"
 
 
+def _fetches_in_place(c: Any) -> bool:
+    """Panels that a call has just made are in a cache, and lie in order."""
+    return c["prefetch"].val == 0 or c["pack_b"].val in ("none", "ahead")
+
+
 def _whole_vectors(c: Any, n: int, m: int) -> bool:
-    """Vectors that hang over the end of a B in place are gathered lane by lane.
+    """Without masks, vectors that hang over the end of a B in place are gathered lane by lane.
 
     Only a loop whose one ragged edge is guarded is split into a main part and a tail.
     """

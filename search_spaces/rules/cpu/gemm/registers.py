@@ -10,6 +10,7 @@ _BUSY = 10
 #: a tile that should take so much longer than the best one is not worth trying
 _WORST = 1.3
 _MOST = 16  # tiles
+_WHOLE = 2  # more of them that have all rows
 
 
 def register_tiles(target: Target, lanes: int, rows: int, columns: int) -> list[tuple[int, int]]:
@@ -38,7 +39,10 @@ def register_tiles(target: Target, lanes: int, rows: int, columns: int) -> list[
     found.sort(key=lambda t: (t[0], -t[1][0]))
     # one row reuses nothing: memory decides, not the registers
     worst = _WORST * found[0][0] if rows > 1 else float("inf")
-    return [tile for cost, tile in found if cost <= worst][:_MOST]
+    best = [tile for cost, tile in found if cost <= worst][:_MOST]
+    # a tile of all rows reads B once, from memory to registers
+    whole = [tile for _, tile in found if tile[0] == rows and tile not in best]
+    return best + whole[:_WHOLE]
 
 
 def _covered(extent: int, tile: int) -> float:

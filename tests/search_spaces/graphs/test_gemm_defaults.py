@@ -1,0 +1,82 @@
+"""Defaults of GEMMs: the estimate's choice of width, tiles of all rows, prefetches, directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import whet
+from whet.search_spaces.forms.gemm import GemmSize
+from whet.search_spaces.rules.cpu.gemm.estimate import cycles
+from whet.search_spaces.rules.cpu.gemm.knobs import ways_of
+from whet.search_spaces.rules.cpu.gemm.plan import Plan
+from whet.search_spaces.rules.vectors import operation_bits
+
+LEVEL = "llvm -mcpu=x86-64-{} -num_threads=1"
+ZEN4 = f"{LEVEL.format('v4')} -mattr=+avx512bf16,+avx512vbmi2"
+FULL = f"{ZEN4},+avx512fp16"
+
+
+def _default(sizes: tuple[int, int, int], target: str) -> Plan:
+    return ways_of(GemmSize(*sizes), whet.Target(target)).default
+
+
+def test_processors_that_multiply_512_bits_in_two_steps() -> None:
+    bits = {name: operation_bits(whet.Target(name)) for name in (ZEN4, FULL)}
+    assert bits == {ZEN4: 256, FULL: 512}
+    levels = [operation_bits(whet.Target(LEVEL.format(level))) for level in ("v2", "v3", "v4")]
+    assert levels == [128, 256, 512]
+
+
+def test_half_vectors_where_whole_ones_are_emptier() -> None:
+    """24 columns are three vectors of 256 bits: more work than two of 512, or less."""
+    for sizes in ((64, 64, 24), (220, 170, 18)):
+        assert _default(sizes, ZEN4).vector_bits == 256
+        assert _default(sizes, FULL).vector_bits == 512
+    for target in (ZEN4, FULL):
+        assert _default((512, 512, 512), target).vector_bits == 512
+
+
+@pytest.mark.parametrize("target", [ZEN4, LEVEL.format("v4")])
+def test_few_rows_read_b_once(target: str) -> None:
+    plan = _default((17, 4096, 4096), target)
+    assert plan.mr == 17 and plan.pack_b == "none" and plan.prefetch > 0
+    assert _default((5, 1539, 2624), target).prefetch > 0
+    assert _default((64, 64, 64), target).prefetch == 0  # it is at hand
+
+
+def test_lanes_lie_along_the_rows_where_there_are_few_columns() -> None:
+    for level in ("v3", "v4"):
+        assert _default((1000, 300, 3), LEVEL.format(level)).lanes == "rows"
+        assert _default((488, 188, 2), LEVEL.format(level)).lanes == "rows"
+        assert _default((300, 300, 300), LEVEL.format(level)).lanes == "columns"
+
+
+def test_whole_blocks_at_the_end_cost() -> None:
+    """With blocks of K a block of panels is summed up whole: 20 panels in blocks of 16 are 32."""
+    size = GemmSize(4, 2048, 1920)
+    plan = Plan("columns", 512, (4, 96), "panels", 16, 128, 1, False, "none")
+    assert cycles(size, plan) > 1.2 * cycles(size, replace(plan, block=4))
+
+
+@pytest.mark.parametrize("level", ["v2", "v3", "v4"])
+def test_the_default_is_near_the_least_estimate(
+    level: str, seeds: Callable[[int], list[int]]
+) -> None:
+    rng = np.random.default_rng(seeds(1)[0])
+    target = whet.Target(LEVEL.format(level))
+    for _ in range(6):
+        n, k, m = (int(np.exp(rng.uniform(0.7, 7))) for _ in range(3))
+        m = max(m, 2)
+        task = whet.create_task("matmul", args=(n, k, m), target=target)
+        points = task.config_space.valid_points.sample(rng, 150)
+        configs = [task.config_space.default, *map(task.config_space.decode, points)]
+        size, found = GemmSize(n, k, m), []
+        for config in configs:
+            chosen = {"vector_bits": 8 * target.vector_bytes, **config.as_dict()}
+            one = size.turned if chosen["lanes"] == "rows" else size
+            found.append(cycles(one, Plan(**chosen), 1, operation_bits(target)))
+        assert found[0] <= 1.1 * min(found), (n, k, m)
