@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from whet.compiler import te
@@ -40,17 +41,17 @@ class ConvShape:
     dtype: str
     request: str = ""
 
-    @property
+    @cached_property
     def reach(self) -> tuple[int, ...]:
         """How many pixels a window spans, dilation included."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.window, self.dilation))
 
-    @property
+    @cached_property
     def padded(self) -> tuple[int, ...]:
         """The spatial sizes of the padded image."""
         return tuple(i + b + a for i, b, a in zip(self.image, self.before, self.after))
 
-    @property
+    @cached_property
     def out(self) -> tuple[int, ...]:
         """The result's spatial sizes: ``oh, ow = shape.out``."""
         return tuple((p - r) // s + 1 for p, r, s in zip(self.padded, self.reach, self.strides))

@@ -22,6 +22,7 @@ def define_width(cfg: Prefixed, target: Target, default: int | None = None) -> i
         return widths[0]
     return int(cfg.choose("vector_bits", widths, default or widths[0]))
 
+
 SIDES = (16, 8, 4)
 """Of squares that are transposed in registers (TransposeLoads)."""
 

@@ -49,6 +49,9 @@ def features_of(triple: str, mcpu: str, mattr: str) -> frozenset[str]:
     found = {name for on, name in switched if on and name not in names}
     if not names:
         return frozenset(found)
+    told = _told(arch, mcpu, switched)
+    if told is not None:  # without LLVM, which takes longer to load than finding a config
+        return told
     check_machine(triple, mcpu, mattr)
     found |= _inlined(triple, mcpu, mattr, names)
     if arch == "x86_64":
@@ -56,6 +59,18 @@ def features_of(triple: str, mcpu: str, mattr: str) -> frozenset[str]:
         found |= _NOT_COMPARED if second - _NOT_COMPARED <= found else frozenset()
         found -= {name for on, name in switched if not on and name in _NOT_COMPARED}
     return frozenset(found)
+
+
+def _told(arch: str, mcpu: str, switched: list[tuple[bool, str]]) -> frozenset[str] | None:
+    """What a level of x86-64 and features beside it say themselves, as of this machine.
+
+    None: another processor is named, or a feature that is switched off, unknown, or needs others.
+    """
+    level = dict(X86_LEVELS).get(mcpu) if arch == "x86_64" else None
+    if level is None or not all(on and name in X86_NEEDS for on, name in switched):
+        return None
+    found = {"sse", "sse2", *level, *(name for _, name in switched)}
+    return frozenset(found) if all(found.issuperset(X86_NEEDS[n]) for _, n in switched) else None
 
 
 def _inlined(triple: str, mcpu: str, mattr: str, names: tuple[str, ...]) -> set[str]:

@@ -9,6 +9,7 @@ from whet.compiler.errors import TargetError
 from whet.compiler.target import Target
 from whet.compiler.target.machine import host
 from whet.compiler.target.machine.features import X86_NEEDS
+from whet.compiler.target.machine.processor_features import features_of
 
 
 @pytest.mark.parametrize(
@@ -91,3 +92,15 @@ def test_a_dict_may_name_a_tag():
     assert more.host == Target("c")
     with pytest.raises(TargetError, match=r"there is no tag 'nvidia/nvidia-a1000'\n.*nvidia-a100"):
         Target({"tag": "nvidia/nvidia-a1000"})
+
+
+@pytest.mark.parametrize("level", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("feature", ["", *X86_NEEDS])
+def test_levels_say_what_llvm_says(level, feature):
+    """A level and a feature beside it are told without LLVM, which says the same."""
+    switched = f"+{feature}" if feature else ""
+    told = features_of("x86_64-unknown-linux-gnu", level, switched)
+    # a feature that every processor here has is switched on: LLVM is asked
+    asked = ",".join(x for x in (switched, "+sse2") if x)
+    assert "sse2" not in X86_NEEDS
+    assert told == features_of("x86_64-unknown-linux-gnu", level, asked)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from types import SimpleNamespace
+from math import inf
 from typing import Any
 
 from whet.compiler.target import Target
@@ -28,6 +28,9 @@ from whet.search_spaces.rules.vectors import define_width, lanes_of, operation_b
 
 # The way of "rows" is tried where the other one leaves so much more of its vectors empty.
 _EMPTIER = 1.25
+# So many ways are followed, those that begin best: of 80 drawn GEMMs none ended 0.1 % worse than
+# with all of the up to 36, in 0.4 of the time.
+_STARTS = 6
 
 
 def plan_of(cfg: Prefixed, g: GemmSize, target: Target) -> Plan:
@@ -99,21 +102,23 @@ def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, target: Target) ->
         target: whose threads and vectors count.
     """
     filters = constraints_of(g, tiles)
-    at_once = operation_bits(target)
+    threads, at_once = target.num_threads, operation_bits(target)
+    known: dict[tuple[Any, ...], float] = {}  # the ways meet
 
     def cost_of(chosen: dict[str, Any]) -> float:
-        return cycles(g, Plan(**chosen), target.num_threads, at_once)
+        """The cycles; infinite where a condition does not hold."""
+        key = tuple(chosen.values())
+        if key not in known:
+            view = _View(chosen)
+            valid = all(test(view) for test in filters)
+            known[key] = cycles(g, Plan(**chosen), threads, at_once) if valid else inf
+        return known[key]
 
-    best: tuple[float, Plan] | None = None
-    for start in _starts(choices):
-        valid = next((one for one in start if _admitted(filters, one)), None)
-        if valid is None:
-            continue
-        cost, plan = _descended(choices, filters, valid, cost_of)
-        if best is None or cost < best[0]:
-            best = cost, plan
-    assert best is not None  # the first choices are valid
-    return best[1], best[0]
+    found = (next((one for one in start if cost_of(one) < inf), None) for start in _starts(choices))
+    starts = sorted((one for one in found if one is not None), key=cost_of)
+    ends = [_descended(choices, one, cost_of) for one in starts[:_STARTS]]
+    cost, plan = min(ends, key=lambda one: one[0])  # the first choices are valid
+    return plan, cost
 
 
 def _starts(values: Choices) -> Iterator[Iterator[dict[str, Any]]]:
@@ -138,15 +143,22 @@ def _starts(values: Choices) -> Iterator[Iterator[dict[str, Any]]]:
         yield ({**start, "tile": t, "block": b} for t, b in product(some, blocks))
 
 
-def _admitted(filters: Sequence[Callable[[Any], bool]], chosen: dict[str, Any]) -> bool:
-    """Whether all conditions hold."""
-    view = {name: SimpleNamespace(val=value) for name, value in chosen.items()}
-    return all(test(view) for test in filters)
+class _View:
+    """Choices as conditions read them: ``view["tile"].val``; itself what it has said last."""
+
+    __slots__ = ("_chosen", "val")
+
+    def __init__(self, chosen: dict[str, Any]) -> None:
+        self._chosen = chosen
+        self.val: Any = None
+
+    def __getitem__(self, name: str) -> _View:
+        self.val = self._chosen[name]
+        return self
 
 
 def _descended(
     choices: Choices,
-    filters: Sequence[Callable[[Any], bool]],
     chosen: dict[str, Any],
     cost_of: Callable[[dict[str, Any]], float],
 ) -> tuple[float, Plan]:
@@ -156,9 +168,9 @@ def _descended(
         improved, before = False, chosen
         for name, some in choices.items():
             for value in some:
-                tried = {**before, name: value}
-                if value == before[name] or not _admitted(filters, tried):
+                if value == before[name]:
                     continue
+                tried = {**before, name: value}
                 found = cost_of(tried)
                 if found < cost * 0.999:
                     cost, chosen, improved = found, tried, True
