@@ -42,7 +42,7 @@ f = whet.build(task, log=LOG)
 
 BY_APPLY_BEST = """
 import whet
-from whet.search_spaces.operators.cpu.matmul import matmul
+from whet.search_spaces.operators.named.matmul import matmul
 with whet.apply_best(LOG), whet.Target("llvm"):
     s, args = matmul(48, 40, 56)
     f = whet.build(s, args, name="matmul")
