@@ -18,7 +18,7 @@ mean square and 1e-4 of each number (``python benchmarks/winograd_error.py``):
     direct     1.0e-6 to 1.7e-6    0.01
     F(2x2)     1.5e-6 to 4.5e-6    0.01 to 0.03
     F(4x4)     0.7e-5 to 1.8e-5    0.05 to 0.13
-    F(6x6)     4.4e-5 to 1.1e-4    0.34 to 0.66
+    F(6x6)     4.4e-5 to 1.1e-4    0.34 to 0.66  (kernels; the command models it by numpy: half)
 
 F(2x2) and F(4x4) are admitted with room to spare. F(6x6) is too near the limit to be told from a
 wrong result by it, and is not among the algorithms that are tried.
