@@ -121,7 +121,8 @@ class _Plan:
             moved = sum(v.bytes for v in g.args)
             calls.append(
                 Call(
-                    g.group.name, kernel.symbol, origins, places, g.task.flop, moved,
+                    g.group.name, kernel.symbol, origins, places,
+                    tuple(v.name for v in g.group.outputs), g.task.flop, moved,
                     kernel.tuned_by,
                 )
             )  # fmt: skip

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whet.compiler.abi.signature import BufferParam
 from whet.compiler.errors import ArgumentError, nearest
-from whet.compiler.graph.executor import Place
+from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
 from whet.compiler.graph.ir import Value
 from whet.compiler.runtime.arrays.aligned import aligned_empty
 from whet.compiler.tir import dtype as dt
@@ -29,6 +31,7 @@ class Call:
         kernel: its symbol.
         origins: what its nodes were in the model's file.
         places: of its arguments.
+        outputs: the names of the values that it makes.
         flop: its arithmetic operations.
         moved: bytes of its arguments.
         tuned_by: where its config comes from; None: no log was asked.
@@ -38,6 +41,7 @@ class Call:
     kernel: str
     origins: tuple[str, ...]
     places: tuple[Place, ...]
+    outputs: tuple[str, ...]
     flop: int
     moved: int
     tuned_by: TunedBy | None
@@ -104,6 +108,58 @@ class Model:
             ArgumentError: an array is missing, or of another shape or type.
         """
         self._function(*inputs, *out, self._constants, self._memory)
+
+    def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
+        """All values that kernels make, by their names: the kernels run one by one.
+
+        Args:
+            args, named: as of a call.
+        """
+        made: dict[str, np.ndarray] = {}
+        memory = self._memories(self._given(args, named))
+        for call in self.calls:
+            arrays = self._arrays(call, memory)
+            self._kernels[call.kernel](*arrays)
+            for name, array in zip(call.outputs, arrays[-len(call.outputs) :]):
+                made[name] = array.copy()
+        return made
+
+    def profile(self, *args: Any, rounds: int = 10, **named: Any) -> list[tuple[Call, float]]:
+        """The least seconds of each kernel of ``rounds`` runs, in order, one by one.
+
+        Args:
+            args, named: as of a call.
+            rounds: how often the model runs.
+        """
+        memory = self._memories(self._given(args, named))
+        given = [self._arrays(call, memory) for call in self.calls]
+        best = [float("inf")] * len(self.calls)
+        for _ in range(rounds):
+            for k, (call, arrays) in enumerate(zip(self.calls, given)):
+                kernel = self._kernels[call.kernel]
+                begin = time.perf_counter()
+                kernel(*arrays)
+                best[k] = min(best[k], time.perf_counter() - begin)
+        return list(zip(self.calls, best))
+
+    def _memories(self, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The bytes of what places name: the arena, the constants, inputs, new outputs."""
+        arrays = dict(zip((v.name for v in self.inputs), inputs))
+        arrays |= {v.name: aligned_empty(v.shape, np.dtype(v.dtype)) for v in self.outputs}
+        found = {name: a.reshape(-1).view(np.uint8) for name, a in arrays.items()}
+        return {**found, ARENA: self._memory, CONSTANTS: self._constants}
+
+    def _arrays(self, call: Call, memory: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """A kernel's arguments, as arrays in these memories."""
+        found = []
+        params = self._kernels[call.kernel].artifact.signatures[0].params
+        for place, param in zip(call.places, params):
+            assert isinstance(param, BufferParam)
+            shape, kind = tuple(int(str(d)) for d in param.shape), np.dtype(param.dtype)
+            size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+            part = memory[place.argument][place.offset : place.offset + size]
+            found.append(part.view(kind).reshape(shape))
+        return found
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The inputs in order, compact and of their types."""

@@ -82,6 +82,28 @@ def test_calls_say_what_they_are():
     assert all(c.flop > 0 and c.moved > 0 and c.tuned_by is None for c in model.calls)
 
 
+def test_values_between_kernels_are_seen():
+    graph, reference = network(drawn(2))
+    model = built(graph)
+    x = drawn(3)(*graph.inputs[0].shape)
+    values = model.dump(x)
+    assert [c.outputs for c in model.calls] == [(name,) for name in values]
+    np.testing.assert_array_equal(values[graph.outputs[0].name], model(x))
+    np.testing.assert_allclose(values["softmax"], reference(x), rtol=2e-4, atol=1e-6)
+    pooled = values["global_pool"]
+    assert pooled.shape == (2, 5, 1, 1)
+    before = values[model.calls[1].outputs[0]]
+    np.testing.assert_allclose(before.mean((2, 3)), pooled[..., 0, 0], rtol=1e-4)
+
+
+def test_a_profile_has_every_call():
+    graph, _ = network(drawn(2))
+    model = built(graph)
+    found = model.profile(drawn(3)(*graph.inputs[0].shape), rounds=3)
+    assert [call for call, _ in found] == list(model.calls)
+    assert all(0 < seconds < 10 for _, seconds in found)
+
+
 def test_equal_groups_share_a_kernel():
     g = GraphBuilder()
     x = g.input("x", (6, 16), "float32")
