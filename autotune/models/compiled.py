@@ -9,7 +9,7 @@ import numpy as np
 from whet.autotune.models.kernels import GroupTask, Kernel, built, group_tasks
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
-from whet.compiler.graph.executor import CONSTANTS, Place, Step, model_function
+from whet.compiler.graph.executor import ARENA, CONSTANTS, Place, Step, model_function
 from whet.compiler.graph.fusion import views
 from whet.compiler.graph.ir import Graph, Value, digest
 from whet.compiler.graph.memory import ALIGNMENT, Arena, planned
@@ -92,7 +92,7 @@ class _Plan:
     def place(self, v: Value) -> Place:
         """Where a value is that is no constant."""
         r = self.root(v)
-        return self.named[r] if r in self.named else Place("arena", self.arena.offsets[r])
+        return self.named[r] if r in self.named else Place(ARENA, self.arena.offsets[r])
 
     def constant(self, array: np.ndarray) -> Place:
         """Where a constant is, which is added where it is new."""

@@ -18,7 +18,8 @@ from whet.compiler.tir.expr import NE, BufferLoad, Call, PrimExpr, StringImm, Va
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.stmt import Evaluate, IfThenElse, LetStmt, SeqStmt, Stmt
 
-ARENA, CONSTANTS = "arena", "constants"
+ARENA, CONSTANTS = "whet.arena", "whet.constants"
+"""Names of arguments that no value of a model has."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Place:
     """Where an array is: at so many bytes of an argument of the model's function.
 
     Attributes:
-        argument: ``"arena"``, ``"constants"``, or the name of an input or an output.
+        argument: :data:`ARENA`, :data:`CONSTANTS`, or the name of an input or an output.
         offset: bytes.
     """
 

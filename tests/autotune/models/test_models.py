@@ -132,6 +132,15 @@ def test_several_inputs_and_outputs_by_name():
         np.testing.assert_array_equal(made[1], x)
 
 
+def test_values_may_have_any_name():
+    g = GraphBuilder()
+    names = ("arena", "constants", "gpu_0/data:0", "class", "")
+    values = [g.input(name, (2,), "float32") for name in names]
+    model = built(g.graph([g.add("sum_of", [*values, g.constant(np.float32([1, 2]))], "model")]))
+    given = [np.float32([k, 10 * k]) for k in range(len(names))]
+    np.testing.assert_array_equal(model(*given), [11, 102])
+
+
 def test_run_fills_arrays_that_are_there():
     graph, reference = network(drawn(3))
     model = built(graph)
