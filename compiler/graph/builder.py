@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from whet.compiler.errors import WhetError
 from whet.compiler.graph.ir import Graph, Node, Value, digest
 from whet.compiler.graph.operators import computed
 from whet.compiler.te import placeholder
 from whet.compiler.tir import dtype as dt
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class GraphBuilder:
@@ -44,6 +43,7 @@ class GraphBuilder:
         """An array that is known; the same array is one value, however often it is given."""
         key = digest(array)
         if key not in self._by_digest:
+            array = np.require(array, requirements="C")
             v = Value(self._unique(name), tuple(array.shape), dt.check(array.dtype))
             self._constants[v] = array
             self._by_digest[key] = v

@@ -7,7 +7,8 @@ model(inputs ..., outputs ..., constants, arena):
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from whet.compiler.abi.entry import RETURN
@@ -68,19 +69,22 @@ def model_function(
     buffers = {v.name: Buffer(v.name, tuple(map(const, v.shape)), v.dtype) for v in given}
     for word, size in ((CONSTANTS, constants), (ARENA, arena)):
         buffers[word] = Buffer(word, (const(max(size, 1)),), "uint8")
-    body = SeqStmt(tuple(_call(step, buffers) for step in steps))
+    read_only = {*(v.name for v in inputs), CONSTANTS}
+    body = SeqStmt(tuple(_call(step, buffers, read_only) for step in steps))
     return PrimFunc(tuple(buffers.values()), body, attrs={"global_symbol": name})
 
 
-def _call(step: Step, buffers: Mapping[str, Buffer]) -> Stmt:
-    given = [_address(buffers[p.argument], p.offset) for p in step.places]
+def _call(step: Step, buffers: Mapping[str, Buffer], read_only: Collection[str]) -> Stmt:
+    given = [_address(buffers[p.argument], p.offset, p.argument in read_only) for p in step.places]
     call = Call("int32", "call_extern", (StringImm(f"{step.kernel}__raw"), *given))
     code = Var("code", "int32")
     failed = Evaluate(Call("int32", RETURN, (code,)))
     return LetStmt(code, call, IfThenElse(NE(code, const(0, "int32"), "bool"), failed))
 
 
-def _address(b: Buffer, offset: int) -> PrimExpr:
+def _address(b: Buffer, offset: int, only_read: bool) -> PrimExpr:
     """The address of so many bytes behind the start of an array of bytes; else of its start."""
     place = (const(offset),) if b.dtype == "uint8" and offset else (const(0),) * b.ndim
-    return Call("handle", "address_of", (BufferLoad(b, place),))
+    size = math.prod(int(d) for d in b.shape)
+    mask = const(1 if only_read else 3)
+    return Call("handle", "tvm_access_ptr", (BufferLoad(b, place), const(size), mask))

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import Any
 
 from whet.compiler.errors import ArgumentError, TargetError, nearest
@@ -75,13 +75,12 @@ class Target:
         tag: the tag that it was made of, or ``""``.
     """
 
-    __slots__ = ("_tokens", "attrs", "host", "kind", "tag")
+    __slots__ = ("attrs", "host", "kind", "tag")
 
     kind: KindName
     attrs: Attributes
     host: Target | None
     tag: str
-    _tokens: list[Token]
 
     def __init__(
         self,
@@ -105,7 +104,6 @@ class Target:
             "attrs": Attributes(sorted(attrs.items())),
             "host": None if given is None else _as_host(kind, given),
             "tag": tag,
-            "_tokens": [],
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -355,11 +353,14 @@ class Target:
         return sorted(KINDS)
 
     def __enter__(self) -> Target:
-        self._tokens.append(_current.set((*_current.get(), self)))
+        _current.set((*_current.get(), self))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _current.reset(self._tokens.pop())
+        # one target may be in force in several threads: what is in force is no part of it
+        stack = _current.get()
+        places = [k for k, one in enumerate(stack) if one is self]
+        _current.set(stack[: places[-1]] if places else stack)
 
     # a value
 

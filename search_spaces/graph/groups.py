@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp
-from whet.compiler.te.lower.inlining import Inlining
 from whet.compiler.tir.expr import IterVar, Var
 from whet.search_spaces.graph.access import Access, bounded, composed, places
 from whet.search_spaces.graph.stages import (
@@ -58,7 +57,10 @@ def grouped(nodes: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[Group, ...]]
         anchor = nodes[anchor_of.get(node.index, node.index)]
         found = None if anchor.role == TILED else _joined(node, nodes, reads, prepares, home)
         if found is None:
-            found = _new_draft(node, anchor, behind.get(anchor.index, ()))
+            chain = behind.get(anchor.index, ())
+            if chain and chain[-1] in home:  # it joined other rows, which its anchor cannot
+                chain = ()
+            found = _new_draft(node, anchor, chain)
             drafts.append(found)
             home[anchor.index] = found
         home[node.index] = found
@@ -97,6 +99,9 @@ def _expanded(node: Node, nodes: Sequence[Node]) -> Node:
     inlined = {n.op: n.op for n in nodes if n.role == INLINE and not _reshapes(n)}
     if inlined.keys().isdisjoint(access.tensor.op for access in node.reads):
         return node
+    # a process that only finds a config waits for each module
+    from whet.compiler.te.lower.inlining import Inlining
+
     assert isinstance(node.op, ComputeOp)
     expanded = Inlining(inlined.get).expanded
     return replace(node, op=replace(node.op, body=tuple(map(expanded, node.op.body))))

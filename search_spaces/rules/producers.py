@@ -42,7 +42,7 @@ def schedule_staged(
     for node in group.staged:
         if node.op in inside:
             s[node.op].compute_inline()
-        elif node.op in s.stage_map:  # a rule may have seen through it
+        elif node.op in s.stage_map and node.op.axis:  # a rule may have seen through it
             vectorize_row(s[node.op], node.op.axis[-1], lanes)
             if parallel and len(node.op.axis) > 1:
                 s[node.op].parallel(node.op.axis[0])

@@ -100,7 +100,7 @@ class Stores:
 
     def _first_lanes(self, mask: PrimExpr) -> int | None:
         """How many lanes from the first one on a mask lets pass, if it says so by itself."""
-        if not isinstance(mask, (LT, LE)):
+        if not isinstance(mask, (LT, LE)) or not dt.is_int(dt.element(mask.a.dtype)):
             return None
         a, b = self._forms(mask.a), self._forms(mask.b)
         over = [x - y for x, y in zip(a, b)]

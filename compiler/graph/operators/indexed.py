@@ -114,9 +114,10 @@ def _put(
 
 
 def _counted(place: Any, n: Any) -> Any:
-    """An index from the front, of one that may count from the end."""
-    wide = te.cast("int64", place)
-    return te.select(wide < 0, wide + te.cast("int64", n), wide)
+    """An index from the front, of one that may count from the end; one outside is the nearest."""
+    wide, many = te.cast("int64", place), te.cast("int64", n)
+    counted = te.select(wide < 0, wide + many, wide)
+    return te.max(te.min(counted, many - 1), const(0, "int64"))
 
 
 def _scatter(x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str) -> Tensor:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from whet.compiler.graph.builder import made_node
 from whet.compiler.graph.ir import Graph, Node, Value, digest
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class Rewriting:
@@ -70,7 +69,7 @@ class Rewriting:
         key = digest(array)
         if key not in self._digests:
             v = Value(self._unique(name), tuple(array.shape), str(array.dtype))
-            self._constants[v] = array
+            self._constants[v] = np.require(array, requirements="C")
             self._digests[key] = v
         return self._digests[key]
 
@@ -89,15 +88,19 @@ class Rewriting:
     def done(self) -> Graph:
         """The new graph. Outputs keep their names."""
         graph = self.graph
+        renamed: dict[Value, Value] = {}
         outputs = []
         for v in graph.outputs:
             new = self.now(v)
-            if new is not v and (new not in self._made or new in outputs or new in graph.outputs):
-                new = self._copy(v, new)
-            outputs.append(new)
-        return replace(
-            graph, nodes=tuple(self._nodes), outputs=tuple(outputs), constants=self._constants
-        )
+            if new is v:
+                outputs.append(v)
+            elif new in self._made and new not in renamed and new not in graph.outputs:
+                renamed[new] = v
+                outputs.append(v)
+            else:
+                outputs.append(self._copy(v, new))
+        nodes = tuple(_renamed(n, renamed) for n in self._nodes) if renamed else self._nodes
+        return replace(graph, nodes=tuple(nodes), outputs=tuple(outputs), constants=self._constants)
 
     def _copy(self, old: Value, new: Value) -> Value:
         """An output of its own for what is an input, a constant, or another output too."""
@@ -112,6 +115,14 @@ class Rewriting:
             found = f"{name}.{k}"
         self._names.add(found)
         return found
+
+
+def _renamed(node: Node, names: Mapping[Value, Value]) -> Node:
+    """The node with other values of the same shapes and types in the place of some."""
+    new = node.reading(names)
+    if names.keys().isdisjoint(new.outputs):
+        return new
+    return replace(new, outputs=tuple(names.get(v, v) for v in new.outputs))
 
 
 def rewritten(graph: Graph, rule: Callable[[Rewriting, Node], Value | None]) -> Graph:

@@ -19,7 +19,7 @@ from math import prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor
+from whet.compiler.te import Schedule, Tensor, const
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import (
@@ -117,6 +117,9 @@ def form_of(group: Group) -> Form | None:
     loads = [n for n in nodes(reduce.source) if type(n) is ProducerLoad]
     if len(loads) != 1 or (padded and loads[0].producer.op is not padded[0]):
         return None
+    zero = const(0, loads[0].dtype)
+    if variables(_put(reduce.source[0], loads[0], zero)) or variables(reduce.condition):
+        return None  # a weight or a test of the place, which would have to move, too
     return _form(node.op.axis, reduce, loads[0])
 
 

@@ -236,3 +236,27 @@ def test_a_log_gives_the_configs(tmp_path):
         model = compiled(graph, target)
     said = {c.name: c.tuned_by.how for c in model.calls}
     assert said.pop("conv_relu") == "exact" and set(said.values()) == {"default"}
+
+
+def test_inputs_are_only_read():
+    graph, reference = network(drawn(4))
+    model = built(graph)
+    x = drawn(5)(*graph.inputs[0].shape)
+    x.flags.writeable = False
+    np.testing.assert_allclose(model(x), reference(x), rtol=2e-4, atol=1e-6)
+
+
+def test_models_are_compiled_in_several_threads():
+    made = {}
+
+    def work(k):
+        graph, reference = network(drawn(k), channels=2 + k)
+        x = drawn(10 + k)(*graph.inputs[0].shape)
+        made[k] = np.abs(built(graph)(x) - reference(x)).max()
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(made) == 3 and max(made.values()) < 1e-4

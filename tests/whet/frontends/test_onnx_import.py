@@ -64,6 +64,86 @@ def test_shapes_are_folded():
     assert graph.outputs[0].shape == (2, 12)
 
 
+@pytest.mark.parametrize(
+    ("node", "inputs", "shape"),
+    [
+        (("Transpose", {}), ["w"], (4, 5)),
+        (("Slice", {}), ["w", "zero", "five", "axis", "two"], (3, 4)),
+    ],
+)
+def test_known_weights_that_are_parts_of_others(node, inputs, shape):
+    """What is folded is a view of the weight with strides of its own."""
+    w = np.arange(20, dtype="float32").reshape(5, 4)
+    constants = {"w": w, "zero": [0], "five": [5], "axis": [0], "two": [2]}
+    constants = {n: np.asarray(a, "int64" if a is not w else None) for n, a in constants.items()}
+    nodes = [
+        helper.make_node(node[0], inputs, ["v"], **node[1]),
+        helper.make_node("MatMul", ["x", "v"], ["y"]),
+    ]
+    x = np.random.default_rng(0).standard_normal((2, shape[0])).astype("float32")
+    made = compile(model(nodes, [info("x", x.shape)], [info("y", None)], constants))
+    np.testing.assert_allclose(made(x), x @ (w.T if node[0] == "Transpose" else w[::2]), rtol=1e-5)
+
+
+def test_outputs_keep_their_names():
+    nodes = [
+        helper.make_node("Identity", ["x"], ["same"]),
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("Mul", ["product", "s"], ["scaled"]),
+        helper.make_node("Identity", ["scaled"], ["again"]),
+    ]
+    constants = {"w": np.ones((3, 3), "float32"), "s": np.float32(2).reshape(())}
+    outputs = [info(name, None) for name in ("same", "scaled", "again")]
+    made = compile(model(nodes, [info("x", (2, 3))], outputs, constants))
+    assert [v.name for v in made.outputs][:2] == ["same", "scaled"]
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    same, scaled, again = made(x)
+    np.testing.assert_array_equal(same, x)
+    np.testing.assert_allclose(scaled, 2 * x @ constants["w"])
+    np.testing.assert_array_equal(again, scaled)
+
+
+def test_indices_outside_read_and_write_nothing_outside():
+    far = np.array([[10**9, -(10**9), 1]])
+    for operator, more in (("GatherElements", []), ("ScatterElements", ["u"])):
+        node = helper.make_node(operator, ["x", "i", *more], ["y"])
+        inputs = [info("x", (1, 3)), info("i", (1, 3), TensorProto.INT64)]
+        inputs += [info("u", (1, 3))] * len(more)
+        made = compile(model([node], inputs, [info("y", None)]))
+        x = np.float32([[1, 2, 3]])
+        assert np.isfinite(made(x, far, *([x] * len(more)))).all()
+
+
+def test_log_sum_exp_of_infinities():
+    node = helper.make_node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=0)
+    made = compile(
+        model([node], [info("x", (3, 2))], [info("y", None)], {"axes": np.array([1])}, opset=18)
+    )
+    inf = np.inf
+    found = made(np.float32([[-inf, -inf], [inf, 0], [0, 0]]))
+    np.testing.assert_allclose(found, [-inf, inf, np.log(2)], rtol=1e-6)
+
+
+def test_a_pool_whose_windows_reach_beyond_the_end():
+    """Maxima of three dimensions, and of a last window that is only partly there."""
+    from onnx.reference import ReferenceEvaluator
+
+    for shape, attrs in (
+        ((1, 4, 14, 14), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+        ((1, 2, 8, 8, 8), {"kernel_shape": [2, 2, 2], "strides": [1, 1, 1]}),
+    ):
+        node = helper.make_node("MaxPool", ["x"], ["y"], **attrs)
+        made = model([node], [info("x", shape)], [info("y", None)])
+        x = np.random.default_rng(0).standard_normal(shape).astype("float32")
+        (wanted,) = ReferenceEvaluator(made).run(None, {"x": x})
+        np.testing.assert_array_equal(compile(made)(x), wanted)
+
+
+def test_shapes_name_what_is_there():
+    with pytest.raises(ArgumentError, match="no input and no dimension of one has this name"):
+        from_onnx(relu(("batch", 4)), {"batch": 1, "bach": 2})
+
+
 def test_functions_of_the_file():
     body = helper.make_function(
         "own", "Twice", ["a"], ["b"],

@@ -7,6 +7,7 @@ its body, where ONNX defines it by others.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -106,11 +107,25 @@ class _Importer:
                 f"from_onnx(constants={{{unknown[0]!r}: ...}})",
                 "the model has no such input", nearest(unknown[0], scope),
             )  # fmt: skip
+        self._check_shapes(proto)
         self._nodes(proto.node, scope)
         outputs = [self._found(o.name, scope, "the model's output") for o in proto.output]
         made = self.builder.graph(self._apart(outputs, [o.name for o in proto.output]))
         made.check()
         return made
+
+    def _check_shapes(self, proto: GraphProto) -> None:
+        """Refuse a shape for what the model does not have."""
+        known = {i.name for i in proto.input}
+        for i in proto.input:
+            for k, d in enumerate(i.type.tensor_type.shape.dim):
+                known.add(d.dim_param or f"{i.name}[{k}]")
+        for name in self.shapes:
+            if name not in known:
+                raise ArgumentError(
+                    f"from_onnx(shapes={{{name!r}: ...}})",
+                    "no input and no dimension of one has this name", nearest(name, known),
+                )  # fmt: skip
 
     def _apart(self, outputs: Sequence[Value], names: Sequence[str]) -> list[Value]:
         """Outputs that nodes make, each its own: an input or a constant is copied."""
@@ -119,7 +134,7 @@ class _Importer:
         for v, name in zip(outputs, names):
             is_node = v not in copied and self.builder.is_made(v)
             copied.add(v)
-            made.append(v if is_node else self.builder.add("identity", [v], f"{name}.copy"))
+            made.append(v if is_node else self.builder.add("identity", [v], name))
         return made
 
     def _initializers(self, proto: GraphProto, scope: dict[str, Value | None]) -> None:
@@ -242,6 +257,10 @@ class _Importer:
             raise node.refused("its results are random")
         if sum(a.nbytes for a in known if a is not None) > MOST_FOLDED:
             return None
+        if proto.op_type == "ConstantOfShape" and known[0] is not None:
+            size = math.prod(int(d) for d in known[0].reshape(-1))
+            if not 0 <= size <= MOST_FOLDED:
+                raise node.refused(f"a constant of {size} elements is too large")
         names = [x for x in proto.input if x]
         arrays = dict(zip(names, (a for a in known if a is not None)))
         inputs = [

@@ -46,8 +46,13 @@ def _reduce(operator: str, before: Change | None = None, after: Change | None = 
 def _log_sum_exp(n: OnnxNode) -> Value:
     x = n.input(0)
     rank = len(x.shape)
-    axes = sorted({n.axis(a, rank) for a in n.ints(1, "axes", [])}) or list(range(rank))
+    axes = sorted({n.axis(a, rank) for a in n.ints(1, "axes", [])})
+    if not axes and n.attr("noop_with_empty_axes", 0):
+        return n.add("identity", [x])
+    axes = axes or list(range(rank))
     most = n.add("max", [x], axes=axes, keepdims=True)
+    # a row of infinities is not shifted: the difference of two has no value
+    most = n.add("where", [n.add("isinf", [most]), n.constant(0, x.dtype), most])
     total = n.add("sum", [n.add("exp", [n.add("subtract", [x, most])])], axes=axes, keepdims=True)
     made = n.add("add", [n.add("log", [total]), most])
     if n.attr("keepdims", 1):

@@ -147,7 +147,9 @@ def _gather_elements(n: OnnxNode) -> Value:
     extent = n.constant(x.shape[axis], indices.dtype)
     below = n.add("less", [indices, n.constant(0, indices.dtype)])
     counted = n.add("where", [below, n.add("add", [indices, extent]), indices])
-    return n.add("gather", [x, counted], axis=axis)
+    # one outside would read other memory
+    inside = n.add("clip", [counted], low=0, high=max(x.shape[axis] - 1, 0))
+    return n.add("gather", [x, inside], axis=axis)
 
 
 def _tile(n: OnnxNode) -> Value:
@@ -185,8 +187,11 @@ def _dropout(n: OnnxNode) -> list[Value]:
     if training and ratio:
         raise n.refused("it is in training mode, and drops elements at random")
     x = n.input(0)
-    mask = [n.constant(np.ones(x.shape, bool))] if n.count > 1 else []
-    return [x, *mask]
+    if n.count == 1:
+        return [x]
+    # before version 12 nothing says what it is, and onnxruntime gives zeros
+    mask = np.full(x.shape, n.version >= 12)
+    return [x, n.constant(mask, x.dtype if n.version < 10 else "bool")]
 
 
 def _scatter(n: OnnxNode) -> Value:
