@@ -124,19 +124,19 @@ def test_columns_come_first_where_that_is_less() -> None:
     assert "pool_max_down" not in lowered(2, 2)
 
 
-def test_windows_whose_elements_have_weights_of_their_place():
+@pytest.mark.parametrize("at", ["u", "v", "j"])
+def test_windows_whose_elements_have_weights_of_their_place(at: str) -> None:
     """What is beside the read of a window's element moves with it, or the rule does not apply."""
     x = te.placeholder((2, 3, 16, 33), name="x")
+    u, w = te.reduce_axis((0, 3), name="u"), te.reduce_axis((0, 3), name="v")
+
+    def element(n: Any, c: Any, i: Any, j: Any) -> Any:
+        weight = {"u": u, "v": w, "j": j}[at] + 1
+        return te.sum(x[n, c, i + u, j + w] * te.cast("float32", weight), axis=[u, w])
+
+    y = te.compute((2, 3, 14, 31), element, name="y")
     v = np.random.default_rng().standard_normal((2, 3, 16, 33)).astype("float32")
-    for at in ("u", "v", "j"):
-        u, w = te.reduce_axis((0, 3), name="u"), te.reduce_axis((0, 3), name="v")
-
-        def element(n: Any, c: Any, i: Any, j: Any, u: Any = u, w: Any = w, at: str = at) -> Any:
-            weight = {"u": u, "v": w, "j": j}[at] + 1
-            return te.sum(x[n, c, i + u, j + w] * te.cast("float32", weight), axis=[u, w])
-
-        y = te.compute((2, 3, 14, 31), element, name="y")
-        places = {"u": np.arange(3)[:, None], "v": np.arange(3), "j": np.arange(31)[:, None, None]}
-        seen = windows(v, (3, 3), (1, 1), (1, 1), (0, 0), 0.0)
-        right = (seen * (places[at] + 1.0)).sum((4, 5))
-        check(whet.create_task(outputs=[y], target=TARGET), v, right, configs=1)
+    places = {"u": np.arange(3)[:, None], "v": np.arange(3), "j": np.arange(31)[:, None, None]}
+    seen = windows(v, (3, 3), (1, 1), (1, 1), (0, 0), 0.0)
+    right = (seen * (places[at] + 1.0)).sum((4, 5))
+    check(whet.create_task(outputs=[y], target=TARGET), v, right, configs=1)
