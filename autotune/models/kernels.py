@@ -68,7 +68,7 @@ def _task(group: Fused, packed: Collection[Value], target: Target) -> Task:
 
 
 def _structure(group: Fused, packed: Collection[Value]) -> Hashable:
-    """What a group computes, whatever its values are called: equal ones have one task."""
+    """The structure of a group, whatever its values are called: equal ones have one task."""
     place = {v: k for k, v in enumerate(group.inputs)}
     for node in group.nodes:
         place.update((v, len(place)) for v in node.outputs)

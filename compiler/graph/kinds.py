@@ -15,7 +15,7 @@ from whet.compiler.tir.visit.rewrite import nodes
 
 
 class Kind(IntEnum):
-    """What the loops of a node do, from the easiest to fuse."""
+    """The kinds of loops of nodes, from the easiest to fuse."""
 
     ELEMENTWISE = 0  # each element from those at its place
     BROADCAST = 1  # some operands lack some dimensions

@@ -1,4 +1,4 @@
-"""What each operator of a graph computes: its name, and a function of tensors in :mod:`te`.
+"""The operators of a graph: for each name a function of tensors in :mod:`te`.
 
 The function takes the operands, None for one that is left out, and the node's attributes by name.
 Types and shapes of results follow from what it returns; so do the loops that are fused.

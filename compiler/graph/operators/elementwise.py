@@ -23,7 +23,7 @@ def _divide(a: Any, b: Any) -> Tensor:
 
 
 def _remainder(a: Any, b: Any, truncated: bool = False) -> Tensor:
-    """What a division leaves, with the sign of the divisor, or of the dividend if truncated."""
+    """The remainder of a division: of the divisor's sign, or of the dividend's if truncated."""
     if not truncated:
         return topi.floor_mod(a, b)
     of = te.fmod if dt.is_float(_dtype(a, b)) else te.truncmod

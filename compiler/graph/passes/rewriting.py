@@ -34,7 +34,7 @@ class Rewriting:
         self._names = set(graph.values)
 
     def now(self, v: Value) -> Value:
-        """What stands for a value of the old graph."""
+        """The value that stands for one of the old graph."""
         return self._instead.get(v, v)
 
     def maker(self, v: Value | None) -> Node | None:

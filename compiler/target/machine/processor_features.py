@@ -62,7 +62,7 @@ def features_of(triple: str, mcpu: str, mattr: str) -> frozenset[str]:
 
 
 def _told(arch: str, mcpu: str, switched: list[tuple[bool, str]]) -> frozenset[str] | None:
-    """What a level of x86-64 and features beside it say themselves, as of this machine.
+    """The features of a level of x86-64 and others beside it, as this machine is described.
 
     None: another processor is named, or a feature that is switched off, unknown, or needs others.
     """
