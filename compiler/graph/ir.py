@@ -125,10 +125,6 @@ class Graph:
         """Name -> value."""
         return {v.name: v for v in self._each_value()}
 
-    def constant(self, v: Value | None) -> np.ndarray | None:
-        """The array of a value that is known; None: it is not, or is left out."""
-        return None if v is None else self.constants.get(v)
-
     def check(self) -> None:
         """Check that names are unique, and that nothing is read before it is made.
 
