@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from whet.compiler import te, topi
@@ -190,9 +191,7 @@ def _global_pool(x: Tensor, kind: str) -> Tensor:
     axes = list(range(2, len(x.shape)))
     if kind == "max":
         return topi.max(x, axes, True)
-    many = 1
-    for a in axes:
-        many *= int(x.shape[a])
+    many = prod(int(x.shape[a]) for a in axes)
     total = topi.sum(x, axes, True)
     return each_element(total, lambda v: v * const(1 / many, v.dtype), "T_mean")
 
@@ -206,42 +205,33 @@ def _layer_norm(
 
 
 def _instance_norm(x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:
-    """Each channel of each image by itself."""
-    return _normalized(x, scale, bias, list(range(2, len(x.shape))), epsilon)
-
-
-def _normalized(x: Tensor, scale: Any, bias: Any, axes: list[int], epsilon: float) -> Tensor:
-    many = 1
-    for a in axes:
-        many *= int(x.shape[a])
-    part = const(1 / many, x.dtype)
-    mean = each_element(topi.sum(x, axes, True), lambda v: v * part, "T_mean")
-    centred = topi.subtract(x, mean)
-    squares = topi.sum(topi.multiply(centred, centred), axes, True)
-    eps = const(epsilon, x.dtype)
-    factor = each_element(squares, lambda v: te.rsqrt(v * part + eps), "T_factor")
-    out = topi.multiply(centred, factor)
-    return te.compute(
-        out.shape, lambda *i: out(*i) * scale(i[1]) + bias(i[1]), "T_norm", topi.tag.BROADCAST
-    )
+    """Each channel of each image (N, C, ...) by itself, scaled and shifted by channel."""
+    return _by_channel(_normalized(x, list(range(2, len(x.shape))), epsilon), scale, bias)
 
 
 def _group_norm(x: Tensor, scale: Tensor, bias: Tensor, groups: int, epsilon: float) -> Tensor:
     """So many groups of channels, each normalised by itself; scaled and shifted by channel."""
     n, c, *image = (int(d) for d in x.shape)
     parts = topi.reshape(x, (n, groups, c // groups, *image))
-    axes = list(range(2, len(parts.shape)))
-    many = 1
-    for a in axes:
-        many *= int(parts.shape[a])
-    part, eps = const(1 / many, x.dtype), const(epsilon, x.dtype)
-    mean = each_element(topi.sum(parts, axes, True), lambda v: v * part, "T_mean")
-    centred = topi.subtract(parts, mean)
+    made = _normalized(parts, list(range(2, len(parts.shape))), epsilon)
+    return _by_channel(topi.reshape(made, (n, c, *image)), scale, bias)
+
+
+def _normalized(x: Tensor, axes: list[int], epsilon: float) -> Tensor:
+    """Elements less their mean over some axes, divided by their deviation."""
+    part = const(1 / prod(int(x.shape[a]) for a in axes), x.dtype)
+    mean = each_element(topi.sum(x, axes, True), lambda v: v * part, "T_mean")
+    centred = topi.subtract(x, mean)
     squares = topi.sum(topi.multiply(centred, centred), axes, True)
+    eps = const(epsilon, x.dtype)
     factor = each_element(squares, lambda v: te.rsqrt(v * part + eps), "T_factor")
-    out = topi.reshape(topi.multiply(centred, factor), (n, c, *image))
+    return topi.multiply(centred, factor)
+
+
+def _by_channel(x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    """Elements of (N, C, ...) times their channel's scale, plus its bias."""
     return te.compute(
-        out.shape, lambda *i: out(*i) * scale(i[1]) + bias(i[1]), "T_norm", topi.tag.BROADCAST
+        x.shape, lambda *i: x(*i) * scale(i[1]) + bias(i[1]), "T_norm", topi.tag.BROADCAST
     )
 
 

@@ -193,7 +193,7 @@ def _fits(c: Any, n: int, m: int) -> bool:
 
 
 def _loops_over_k(c: Any) -> bool:
-    """What a loop adds up in memory is kept in registers; steps without a loop are not."""
+    """Sums of a loop in memory are kept in registers; those of steps without a loop are not."""
     return c["k_block"].val == 0 or 2 * c["unroll_k"].val <= c["k_block"].val
 
 

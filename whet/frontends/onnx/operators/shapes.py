@@ -124,7 +124,7 @@ def _pad(n: OnnxNode) -> Value:
     before, after = [0] * rank, [0] * rank
     for k, a in enumerate(axes):
         before[a], after[a] = sides[k], sides[k + len(axes)]
-    mode = {"constant": "constant"}.get(n.attr("mode", "constant"), n.attr("mode", "constant"))
+    mode = n.attr("mode", "constant")
     return n.add("pad", [x], before=before, after=after, value=value, mode=mode)
 
 

@@ -1,1 +1,1 @@
-"""What convolutions cost: register tiles worth trying, cycles of each algorithm, the best knobs."""
+"""The cost of convolutions: register tiles to try, cycles of each algorithm, the best knobs."""

@@ -1,4 +1,4 @@
-"""What a convolution's parts cost: steps of register tiles, copies, what the caches deliver.
+"""The cost of a convolution's parts: steps of register tiles, copies, what the caches deliver.
 
 In cycles of a core that starts two vector operations in each. The constants were fitted to
 measured configs (``python benchmarks/cpu_kernels/conv_defaults.py`` draws and measures others), so
