@@ -19,9 +19,13 @@ def candidate(i: int) -> Config:
 
 
 def race(location: str, seed: int) -> None:
-    """Measure what nobody else has, until all are recorded; four at a time are under way."""
+    """Measure what nobody else has, until all are recorded; four at a time are under way.
+
+    Wait for a line before the first reservation and after the fourth: who is up first, or who
+    has the lock of the file most, would take all.
+    """
     print("ready", flush=True)
-    sys.stdin.readline()  # who is up first would take all
+    sys.stdin.readline()
     order = list(range(CONFIGS))
     random.Random(seed).shuffle(order)
     with TuningLog(location) as log, log.open_session({"seed": seed}) as session:
@@ -33,6 +37,8 @@ def race(location: str, seed: int) -> None:
                 claimed.append(TrialEntry(run, number, candidate(i), ok(1.0 + i)))
                 number += 1
                 print("mine", i, flush=True)
+                if number == 4:
+                    sys.stdin.readline()
             if len(claimed) >= 4 or not order or not isinstance(answer, Mine):
                 assert session.add_trials(claimed) == []
                 claimed = []
