@@ -11,7 +11,8 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, const
 from whet.compiler.topi.elementwise import broadcast_shape, each_element
 from whet.compiler.topi.half_precision import stored, sum_of_products
-from whet.compiler.topi.nn.convolution import convolution, transposed_convolution
+from whet.compiler.topi.nn.convolution import convolution
+from whet.compiler.topi.nn.transposed import transposed_convolution
 from whet.compiler.topi.shapes import is_one
 
 _LAYOUTS = {1: "conv1d_ncw", 2: "conv2d_nchw", 3: "conv3d_ncdhw"}
