@@ -19,7 +19,7 @@ meet the same places a, a + s, a + 2 s, ... of the window. There are two ways to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -42,6 +42,8 @@ _FILLED = 1.5
 # channels, 32 results, 28x28, 4x4 at strides of 2 (1.6 MB): 490 and 575 us; 56x56 twice the
 # channels (13 MB): 9.6 and 8.7 ms (one thread, 512 bits).
 _CACHED = 4 << 20
+# So many products of a dilated window are asked whether they meet, at most.
+_MEET = 27
 
 
 def transposed_convolution(
@@ -52,6 +54,7 @@ def transposed_convolution(
     output_padding: object,
     out_dtype: str | None,
     operator: str,
+    dilation: object = 1,
     ahead: Callable[[Tensor], Tensor] = lambda weight: weight,
 ) -> Tensor:
     """The transpose of a convolution: each element spreads a window; where they meet, they add.
@@ -64,10 +67,12 @@ def transposed_convolution(
         output_padding: what is added behind, less than the strides.
         out_dtype: what is summed up and returned; ``data``'s by default.
         operator: its name, which ends in the layout; for errors and as a tag.
+        dilation: the distance between two elements of the window, at least 1.
         ahead: what marks weights, in the order in which they are multiplied, as made beforehand.
 
     Returns:
-        (N, O, spatial ...), each (size - 1) * stride - 2 * padding + window + output_padding.
+        (N, O, spatial ...), each (size - 1) * stride - 2 * padding + (window - 1) * dilation + 1
+        + output_padding.
 
     Raises:
         ArgumentError: if shapes, strides or paddings do not fit.
@@ -82,6 +87,7 @@ def transposed_convolution(
         each(strides, "strides", rank, 1),
         each(padding, "padding", rank, 0),
         each(output_padding, "output_padding", rank, 0),
+        each(dilation, "dilation", rank, 1),
     )
     for extra, stride in zip(sizes.more, sizes.strides):
         if extra >= stride:
@@ -105,6 +111,7 @@ class _Sizes:
     Attributes:
         image, window, strides: theirs.
         cut: off each side of the result. more: behind it.
+        dilation: the distance between two elements of the window.
     """
 
     image: Sequence[int]
@@ -112,24 +119,32 @@ class _Sizes:
     strides: Sequence[int]
     cut: Sequence[int]
     more: Sequence[int]
+    dilation: Sequence[int]
+
+    @property
+    def reach(self) -> list[int]:
+        """Of a window, with what lies between its elements."""
+        return [(k - 1) * d + 1 for k, d in zip(self.window, self.dilation)]
 
     @property
     def result(self) -> list[int]:
         """The sizes of the result."""
-        each = zip(self.image, self.strides, self.cut, self.window, self.more)
+        each = zip(self.image, self.strides, self.cut, self.reach, self.more)
         return [(n - 1) * s - 2 * c + k + m for n, s, c, k, m in each]
 
     @property
     def taps(self) -> list[int]:
-        """How many places of the window a phase meets at most."""
-        return [-(-k // s) for k, s in zip(self.window, self.strides)]
+        """How many places within the reach of the window a phase meets at most."""
+        return [-(-k // s) for k, s in zip(self.reach, self.strides)]
 
     def in_products(self, cached: bool) -> bool:
         """True where products are the better way; ``cached``: the caches hold them.
 
         Windows of three and more in a phase are left to phases: convolutions of such have faster
-        algorithms, and many products would meet.
+        algorithms, and many products would meet. Between the elements of dilated ones are zeros.
         """
+        if max(self.dilation, default=1) > 1:
+            return prod(self.window) <= _MEET
         taps = max(self.taps, default=1)
         if taps > 2 or max(self.strides, default=1) == 1:
             return False
@@ -150,25 +165,35 @@ def _products(
     own = ahead(weight)
 
     def one(b: Any, o: Any, *index: Any) -> Any:
-        left, right = own(channel, o, *index[:rank]), data(b, channel, *index[rank:])
+        left, right = data(b, channel, *index[rank:]), own(channel, o, *index[:rank])
         return sum_of_products(result, left, right, [channel])
 
     shape = (data.shape[0], weight.shape[1], *z.window, *z.image)
     made = compute(shape, one, "products")
 
     def element(b: Any, o: Any, *index: Any) -> Any:
-        at = [i + c for i, c in zip(index, z.cut)]
         met = []
-        for steps in product(*map(range, z.taps)):
-            ks = [i % s + s * u for i, s, u in zip(at, z.strides, steps)]
-            qs = [i // s - u for i, s, u in zip(at, z.strides, steps)]
-            tests = [t for q, n in zip(qs, z.image) for t in (q >= 0, q < n)]
-            tests += [p < k for p, k, s in zip(ks, z.window, z.strides) if k % s]
+        for ks, qs, tests in _meeting(z, [i + c for i, c in zip(index, z.cut)]):
+            tests = [t for q, n in zip(qs, z.image) for t in (q >= 0, q < n)] + tests
             read = made(b, o, *ks, *qs)
             met.append(if_then_else(te.all(*tests), read, const(0, made.dtype)))
         return reduce(lambda one, other: one + other, met)
 
     return compute((data.shape[0], weight.shape[1], *z.result), element, "conv", operator)
+
+
+def _meeting(z: _Sizes, at: Sequence[Any]) -> Iterator[tuple[list[Any], list[Any], list[Any]]]:
+    """The products that may meet at a place: of the window, of the image, where they do."""
+    if max(z.dilation, default=1) > 1:
+        for ks in product(*map(range, z.window)):
+            apart = [i - k * d for i, k, d in zip(at, ks, z.dilation)]
+            tests = [i % s == 0 for i, s in zip(apart, z.strides) if s > 1]
+            yield [*ks], [i // s for i, s in zip(apart, z.strides)], tests
+        return
+    for steps in product(*map(range, z.taps)):
+        places = [i % s + s * u for i, s, u in zip(at, z.strides, steps)]
+        inside = [p < k for p, k, s in zip(places, z.window, z.strides) if k % s]
+        yield places, [i // s - u for i, s, u in zip(at, z.strides, steps)], inside
 
 
 def _phases(
@@ -206,8 +231,9 @@ def _phases(
         for s, t, u in reversed([*zip(z.strides, z.taps, at)]):
             places.insert(0, phase % s + s * (t - 1 - u))
             phase = phase // s
-        tests = [p < k for p, k, s in zip(places, z.window, z.strides) if k % s]
-        own = weight(c, o % many, *places)
+        tests = [p < r for p, r, s in zip(places, z.reach, z.strides) if r % s]
+        tests += [p % d == 0 for p, d in zip(places, z.dilation) if d > 1]
+        own = weight(c, o % many, *(p // d for p, d in zip(places, z.dilation)))
         return if_then_else(te.all(*tests), own, const(0, weight.dtype)) if tests else own
 
     shape = (prod(z.strides) * channels, weight.shape[0], *z.taps)
