@@ -25,8 +25,8 @@ from whet.search_spaces.forms.widened_sum import DTYPES
 from whet.search_spaces.rules.cpu.conv.algorithms import least_cycles
 from whet.search_spaces.rules.cpu.conv.depthwise import cycles_of_depthwise
 from whet.search_spaces.rules.cpu.conv.estimate.costs import COSTS, rate
-from whet.search_spaces.rules.vectors import lanes_of
 
+_BETWEEN = 5_000.0  # cycles that are lost where nodes in two layouts cannot be one kernel
 _OUTSIDE = "outside"
 """Stands for all that has the channels first: inputs, outputs, nodes of one layout."""
 
@@ -79,12 +79,11 @@ def _turns(node: Node, axes: tuple[int, ...]) -> bool:
 
 
 def _transposed(v: Value) -> float:
-    """The cycles of a transpose between the layouts; none where memory stays as it is."""
+    """The cycles of a transpose between the layouts; few where memory stays as it is."""
     _, channels, *image = v.shape
     if channels == 1 or prod(image) == 1:
-        return 0.0
-    each = COSTS.square if min(channels, prod(image)) >= 4 else COSTS.gather
-    return v.size * each + COSTS.written * v.bytes / rate(2 * v.bytes)
+        return _BETWEEN
+    return _BETWEEN + v.size * COSTS.square + 2 * v.bytes / rate(2 * v.bytes)
 
 
 def _conv_cycles(node: Node, target: Target) -> tuple[float, float]:
