@@ -32,16 +32,16 @@ def images_of(graph: Graph, node: Node) -> tuple[Value, ...] | None:
         graph: whose constants are known.
         node: one of its nodes.
     """
-    if len(node.outputs) != 1 or _attributes(node) is None:
+    is_elementwise = node.operator in elementwise.OPERATORS
+    ranked = node.outputs if is_elementwise else node.reads[:1]
+    if len(node.outputs) != 1 or not ranked or len(ranked[0].shape) != _RANK:
         return None
-    if node.operator in elementwise.OPERATORS:
-        if len(node.output.shape) != _RANK:
-            return None
+    if _attributes(node) is None:
+        return None
+    if is_elementwise:
         for v in node.reads:
             if len(v.shape) != _RANK and v.size != 1 and v not in graph.constants:
                 return None
-    elif any(len(v.shape) != _RANK for v in node.reads[:1]):
-        return None
     if node.operator == "conv":
         x, weights = node.reads[:2]
         return (x,) if weights in graph.constants else None
@@ -131,15 +131,16 @@ def _place(axis: int) -> int:
 
 
 def _conv(node: Node) -> tuple[str, Mapping[str, Any]] | None:
-    if len(node.output.shape) != _RANK or "channels_last" in node.attrs:
+    if node.attrs.get("channels_last"):
         return None
     return "conv", {**node.attrs, "channels_last": True}
 
 
 def _pool(node: Node) -> tuple[str, Mapping[str, Any]] | None:
-    if len(node.attrs["window"]) != 2 or node.attrs.get("ceil_mode"):
+    attrs = node.attrs
+    if len(attrs["window"]) != 2 or attrs.get("ceil_mode") or attrs.get("channels_last"):
         return None
-    return _conv(replace(node, operator="pool")) and ("pool", {**node.attrs, "channels_last": True})
+    return "pool", {**attrs, "channels_last": True}
 
 
 def _global_pool(node: Node) -> tuple[str, Mapping[str, Any]]:
@@ -149,8 +150,6 @@ def _global_pool(node: Node) -> tuple[str, Mapping[str, Any]]:
 
 def _reduction(node: Node) -> tuple[str, Mapping[str, Any]] | None:
     """A reduction whose result has the same axes in the same order in either layout."""
-    if not node.reads or len(node.reads[0].shape) != _RANK:
-        return None
     axes = [_place(a) for a in node.attrs["axes"]]
     kept = [_place(a) for a in range(_RANK) if _place(a) not in axes]
     if not makes_image(node) and kept != sorted(kept):
