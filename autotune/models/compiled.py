@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from whet.autotune.models.kernels import GroupTask, Kernel, built, group_tasks
+from whet.autotune.models.layouts import laid_out
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
 from whet.compiler.graph.executor import ARENA, CONSTANTS, Place, Step, model_function
@@ -29,6 +30,7 @@ def compiled(graph: Graph, target: Target) -> Model:
         graph: after its passes.
         target: canonical.
     """
+    graph = laid_out(graph, target)
     return _Plan(graph, group_tasks(graph, target), views(graph), target).model()
 
 
@@ -41,7 +43,7 @@ def model_tasks(graph: Graph, target: Target) -> list[tuple[Task, int]]:
     """
     counts: dict[str, int] = {}
     tasks: dict[str, Task] = {}
-    for g in group_tasks(graph, target):
+    for g in group_tasks(laid_out(graph, target), target):
         tasks.setdefault(g.task.key, g.task)
         counts[g.task.key] = counts.get(g.task.key, 0) + 1
     found = [(task, counts[key]) for key, task in tasks.items()]
