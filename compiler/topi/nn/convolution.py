@@ -110,6 +110,7 @@ def transposed_convolution(
     output_padding: object,
     out_dtype: str | None,
     operator: str,
+    dilation: object = 1,
 ) -> Tensor:
     """The transpose of a convolution: each element spreads a window; where they meet, they add.
 
@@ -120,6 +121,7 @@ def transposed_convolution(
         padding: what is cut off on each side.
         output_padding: what is added behind, less than the strides.
         out_dtype, operator: as of :func:`convolution`.
+        dilation: the distance between two elements of the window, at least 1.
 
     Raises:
         ArgumentError: if shapes, strides or paddings do not fit.
@@ -132,9 +134,10 @@ def transposed_convolution(
     steps, cut = each(strides, "strides", rank, 1), each(padding, "padding", rank, 0)
     more = each(output_padding, "output_padding", rank, 0)
     window, image = [static(k, request) for k in weight.shape[2:]], data.shape[2:]
+    spread = each(dilation, "dilation", rank, 1)
     out = [
-        (static(n, request) - 1) * s - 2 * c + k + m
-        for n, s, c, k, m in zip(image, steps, cut, window, more)
+        (static(n, request) - 1) * s - 2 * c + (k - 1) * d + 1 + m
+        for n, s, c, k, d, m in zip(image, steps, cut, window, spread, more)
     ]
     if min(out) < 1 or any(m >= s for m, s in zip(more, steps)):
         raise ArgumentError(
@@ -143,7 +146,7 @@ def transposed_convolution(
     result, channel, places = out_dtype or data.dtype, _channel_axis(ci), _window_axes(window)
 
     def element(b: Any, o: Any, *index: Any) -> Any:
-        offset = [i + c - k for i, c, k in zip(index, cut, places)]
+        offset = [i + c - k * d for i, c, k, d in zip(index, cut, places, spread)]
         tests = [t for i, n, s in zip(offset, image, steps) for t in (i >= 0, i < n * s)]
         tests += [floormod(i, s) == 0 for i, s in zip(offset, steps) if s > 1]
         inside = data(b, channel, *(floordiv(i, s) for i, s in zip(offset, steps)))
