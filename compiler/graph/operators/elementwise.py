@@ -8,6 +8,7 @@ from typing import Any
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor, const
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.ops.bits import reinterpret
 from whet.compiler.topi.elementwise import each_element
 
 
@@ -73,7 +74,7 @@ def _isinf(x: Tensor, negative: bool = True, positive: bool = True) -> Tensor:
 def _bitcast(x: Tensor, dtype: str) -> Tensor:
     """The bits of each element as another type of as many."""
     source = topi.cast(x, "uint8") if x.dtype == "bool" else x
-    return each_element(source, lambda v: te.reinterpret(dtype, v), "T_bitcast")
+    return each_element(source, lambda v: reinterpret(dtype, v), "T_bitcast")
 
 
 def _tree(combine: Callable[[Any, Any], Any]) -> Callable[..., Tensor]:

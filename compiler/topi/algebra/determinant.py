@@ -12,6 +12,7 @@ from whet.compiler.tir.ops.mathematics import abs as absolute
 from whet.compiler.tir.ops.ops import cast, const, select
 from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.shapes import static
+from whet.compiler.topi.transform import reshape
 
 
 def det(data: Tensor) -> Tensor:
@@ -31,7 +32,7 @@ def det(data: Tensor) -> Tensor:
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = ir_builder.create()
         source = ib.buffer_ptr(ins[0], shape=(many, n, n))
-        made = ib.buffer_ptr(outs[0], shape=(many, 1))
+        made = ib.buffer_ptr(outs[0])
         if not many:
             ib.emit(const(0))
             return ib.get()
@@ -60,7 +61,8 @@ def det(data: Tensor) -> Tensor:
                         with ib.for_range(k + 1, n, name="j") as j:
                             at = i * n + j
                             matrix[at] = matrix[at] - factor * matrix[k * n + j]
-            made[b, 0] = cast(data.dtype, total[0])
+            made[b] = cast(data.dtype, total[0])
         return ib.get()
 
-    return extern(tuple(data.shape[:-2]), [data], body, "T_det", data.dtype)
+    found = extern((many,), [data], body, "T_det", data.dtype)
+    return found if data.ndim == 3 else reshape(found, data.shape[:-2])
