@@ -77,6 +77,16 @@ def _bitcast(x: Tensor, dtype: str) -> Tensor:
     return each_element(source, lambda v: reinterpret(dtype, v), "T_bitcast")
 
 
+def _extreme(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Tensor]:
+    """The larger or the smaller of two; NaN where one of them is."""
+
+    def element(x: Any, y: Any) -> Any:
+        # the second is the result where one is NaN: only a first one that is must be looked at
+        return te.select(te.isnan(x), x, of(x, y)) if dt.is_float(x.dtype) else of(x, y)
+
+    return lambda a, b: _both(a, b, element, "T_extreme")
+
+
 def _tree(combine: Callable[[Any, Any], Any]) -> Callable[..., Tensor]:
     """An operator of any number of operands."""
 
@@ -117,8 +127,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "hard_swish": topi.nn.hardswish,
     "isinf": _isinf,
     "leaky_relu": lambda x, alpha=0.01: topi.nn.leaky_relu(x, alpha),
-    "maximum": _tree(topi.maximum),
-    "minimum": _tree(topi.minimum),
+    "maximum": _tree(_extreme(te.max)),
+    "minimum": _tree(_extreme(te.min)),
     "mish": topi.nn.mish,
     "prelu": lambda x, slope: topi.where(
         topi.less(x, const(0, x.dtype)), topi.multiply(x, slope), x

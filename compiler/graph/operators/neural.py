@@ -194,7 +194,7 @@ def _deform_conv(
 ) -> Tensor:
     """A convolution of images whose windows' elements are moved by offsets."""
     made = topi.nn.deformable_conv2d_nchw(
-        x, offset, weight, tuple(strides), tuple(padding), tuple(dilation), offset_groups, groups,
+        x, offset, weight, strides, padding, dilation, offset_groups, groups,
         None, mask,
     )  # fmt: skip
     return made if bias is None else _with_bias(made, bias)

@@ -55,12 +55,12 @@ def det(data: Tensor) -> Tensor:
                     other = ib.let("other", matrix[k * n + j])
                     matrix[k * n + j] = matrix[swapped * n + j]
                     matrix[swapped * n + j] = other
-                with ib.if_scope(pivot != const(0, wide)):
-                    with ib.for_range(k + 1, n, name="i") as i:
-                        factor = ib.let("factor", matrix[i * n + k] / pivot)
-                        with ib.for_range(k + 1, n, name="j") as j:
-                            at = i * n + j
-                            matrix[at] = matrix[at] - factor * matrix[k * n + j]
+                below = select(pivot.equal(const(0, wide)), n, k + 1)  # nothing to eliminate by
+                with ib.for_range(below, n, name="i") as i:
+                    factor = ib.let("factor", matrix[i * n + k] / pivot)
+                    with ib.for_range(k + 1, n, name="j") as j:
+                        at = i * n + j
+                        matrix[at] = matrix[at] - factor * matrix[k * n + j]
             made[b] = cast(data.dtype, total[0])
         return ib.get()
 

@@ -29,7 +29,7 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
         ArgumentError: subscripts and shapes do not fit, or the types differ.
     """
     request = f"einsum({subscripts!r}, {', '.join(map(str, operand))})"
-    terms, out, broadcast = parsed(subscripts, [t.ndim for t in operand], request)
+    terms, out = parsed(subscripts, [t.ndim for t in operand], request)
     if len({t.dtype for t in operand}) != 1:
         raise ArgumentError(request, "the types of the operands differ", "cast them")
     extents: dict[str, Any] = {}
@@ -38,7 +38,7 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
             known = extents.setdefault(letter, d)
             if is_one(known):
                 extents[letter] = d
-            elif not is_one(d) and not known == d:
+            elif not is_one(d) and str(known) != str(d):
                 raise ArgumentError(request, f"{letter!r} is {known} and {d}")
     dtype = operand[0].dtype
     wide = summed_in(dtype)
@@ -61,8 +61,8 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
 
 def parsed(
     subscripts: str, ranks: Sequence[int], request: str
-) -> tuple[list[list[str]], list[str], list[str]]:
-    """The letters of each operand, of the result, and those that stand for ``...``.
+) -> tuple[list[list[str]], list[str]]:
+    """The letters of each operand and of the result; a number for each dimension of ``...``.
 
     Raises:
         ArgumentError: they do not fit the operands' dimensions.
@@ -87,12 +87,12 @@ def parsed(
     letters = [x for term in terms for x in term if x not in dots]
     if not arrow:
         once = sorted({x for x in letters if letters.count(x) == 1})
-        return terms, [*dots, *once], dots
+        return terms, [*dots, *once]
     before, has, behind = right.partition("...")
     out = [*before, *(dots if has else ()), *behind]
     if len(set(out)) != len(out) or not set(out) <= {*letters, *dots}:
         raise ArgumentError(request, f"the result {right!r} repeats or invents a letter")
-    return terms, out, dots
+    return terms, out
 
 
 def tensordot(a: Tensor, b: Tensor, axes: int | Sequence[Any] = 2) -> Tensor:

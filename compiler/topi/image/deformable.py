@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -17,9 +18,9 @@ def deformable_conv2d_nchw(
     data: Tensor,
     offset: Tensor,
     kernel: Tensor,
-    strides: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
     deformable_groups: int = 1,
     groups: int = 1,
     out_dtype: str | None = None,
@@ -45,32 +46,15 @@ def deformable_conv2d_nchw(
         ArgumentError: shapes do not fit.
     """
     request = f"deformable_conv2d_nchw({data}, {offset}, {kernel})"
-    n, ci, h, w = (static(d, request) for d in data.shape)
+    n, ci = (static(d, request) for d in data.shape[:2])
     co, per, kh, kw = (static(d, request) for d in kernel.shape)
     oh, ow = (static(d, request) for d in offset.shape[2:])
     moved, parts = static(offset.shape[1], request), deformable_groups
     if ci != per * groups or co % groups or ci % parts or moved != parts * kh * kw * 2:
         raise ArgumentError(request, "the groups, the channels and the offsets do not fit")
-    size = [h, w]
-
-    def sample(b: Any, c: Any, u: Any, v: Any, y: Any, x: Any) -> Any:
-        group = c // (ci // parts)
-        first = ((group * kh + u) * kw + v) * 2
-        begin = [
-            o * s - p + k * d for o, s, p, k, d in zip((y, x), strides, padding, (u, v), dilation)
-        ]
-        at = []
-        for d in (0, 1):
-            place = cast(data.dtype, begin[d]) + cast(data.dtype, offset(b, first + d, y, x))
-            last = const(size[d] + 4, data.dtype)  # all is 0 beyond, and an integer holds this
-            at.append(maximum(minimum(place, last), const(-5, data.dtype)))
-
-        value = between(pixel_of(data, b, c, size), at, data.dtype)
-        if mask is None:
-            return value
-        return value * mask(b, (group * kh + u) * kw + v, y, x)
-
-    columns = compute((n, ci, kh, kw, oh, ow), sample, "T_samples", INJECTIVE)
+    columns = _samples(
+        data, offset, mask, (n, ci, kh, kw, oh, ow), ci // parts, strides, padding, dilation
+    )
     result = out_dtype or data.dtype
     rc, ry, rx = (reduce_axis((0, e), name=f"r{k}") for k, e in zip("cyx", (per, kh, kw)))
 
@@ -80,3 +64,25 @@ def deformable_conv2d_nchw(
         return sum_of_products(result, left, kernel(o, rc, ry, rx), [rc, ry, rx])
 
     return stored(compute((n, co, oh, ow), element, "T_deformable_conv"), result)
+
+
+def _samples(
+    data: Tensor, offset: Tensor, mask: Tensor | None, shape: tuple[int, ...], per_group: int,
+    strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+) -> Tensor:  # fmt: skip
+    """The pixels (N, CI, KH, KW, OH, OW) that windows take, each between four."""
+    size = [static(d, f"{data}") for d in data.shape[2:]]
+    kh, kw = shape[2:4]
+
+    def sample(b: Any, c: Any, u: Any, v: Any, y: Any, x: Any) -> Any:
+        place = ((c // per_group) * kh + u) * kw + v
+        at = []
+        for d, (o, k) in enumerate(((y, u), (x, v))):
+            begin = cast(data.dtype, o * strides[d] - padding[d] + k * dilation[d])
+            moved = begin + cast(data.dtype, offset(b, place * 2 + d, y, x))
+            last = const(size[d] + 4, data.dtype)  # all is 0 beyond, and an integer holds this
+            at.append(maximum(minimum(moved, last), const(-5, data.dtype)))
+        value = between(pixel_of(data, b, c, size), at, data.dtype)
+        return value if mask is None else value * mask(b, place, y, x)
+
+    return compute(shape, sample, "T_samples", INJECTIVE)

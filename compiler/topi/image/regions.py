@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -46,17 +47,8 @@ def roi_align(
         raise ArgumentError(request, "give images, regions of four numbers, 'avg' or 'max'")
     n, c, h, w = (static(d, request) for d in data.shape)
     count, (ph, pw), kind = static(rois.shape[0], request), pooled_size, data.dtype
-    shift = const(0.5 if half_pixel else 0.0, kind)
 
-    def side(begin: Any, end: Any, bins: int) -> tuple[Any, Any, Any]:
-        """Where a region begins, the size of a bin, and its samples."""
-        scale = const(spatial_scale, kind)
-        first = cast(kind, begin) * scale - shift
-        size = cast(kind, end) * scale - shift - first
-        size = size if half_pixel else maximum(size, const(1, kind))
-        each = size / const(bins, kind)
-        many = const(sample_ratio) if sample_ratio > 0 else cast("int32", m.ceil(each))
-        return first, each, many
+    side = partial(_side, kind, spatial_scale, sample_ratio, half_pixel)
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = ir_builder.create()
@@ -74,17 +66,24 @@ def roi_align(
                     ay = _axis(ib, y0 + cast(kind, i) * dy, u, dy, ny, h, "y")
                     ax = _axis(ib, x0 + cast(kind, j) * dx, v, dx, nx, w, "x")
                     _sample(ib, total, image, (b, ch), ay, ax, mode, any_of(u > 0, v > 0))
-                if mode == "avg":
-                    many = cast(kind, maximum(ny * nx, 1))
-                    made[r, ch, i, j] = total[0] / many
-                else:
-                    made[r, ch, i, j] = total[0]
+                many = cast(kind, maximum(ny * nx, 1))
+                made[r, ch, i, j] = total[0] / many if mode == "avg" else total[0]
         return ib.get()
 
-    said = {"mode": mode, "ratio": sample_ratio, "scale": spatial_scale, "half": half_pixel}
-    return extern(
-        (count, c, ph, pw), [data, rois, batch_indices], body, "T_roi_align", kind, attrs=said
-    )
+    given = [data, rois, batch_indices]
+    return extern((count, c, ph, pw), given, body, "T_roi_align", kind)
+
+
+def _side(
+    kind: str, scale: float, ratio: int, half_pixel: bool, begin: Any, end: Any, bins: int
+) -> tuple[Any, Any, Any]:
+    """Where a region begins along one axis, the size of a bin, and its samples."""
+    by, shift = const(scale, kind), const(0.5 if half_pixel else 0.0, kind)
+    first = cast(kind, begin) * by - shift
+    size = cast(kind, end) * by - shift - first
+    size = size if half_pixel else maximum(size, const(1, kind))
+    each = size / const(bins, kind)
+    return first, each, const(ratio) if ratio > 0 else cast("int32", m.ceil(each))
 
 
 def _axis(ib: Any, begin: Any, k: Any, size: Any, many: Any, extent: int, name: str) -> Any:
@@ -107,15 +106,8 @@ def _sample(
 ) -> None:
     """Adds a sample to an average, or takes it into a maximum."""
     (y, y2, wy, wy2), (x, x2, wx, wx2) = ay, ax
-    terms = [
-        weight * image[(*plane, i, j)]
-        for weight, i, j in (
-            (wy * wx, y, x),
-            (wy * wx2, y, x2),
-            (wy2 * wx, y2, x),
-            (wy2 * wx2, y2, x2),
-        )
-    ]
+    corners = ((wy * wx, y, x), (wy * wx2, y, x2), (wy2 * wx, y2, x), (wy2 * wx2, y2, x2))
+    terms = [weight * image[(*plane, i, j)] for weight, i, j in corners]
     if mode == "avg":
         total[0] = total[0] + terms[0] + terms[1] + terms[2] + terms[3]
         return

@@ -111,7 +111,8 @@ def unravel_index(indices: Tensor, shape: Sequence[int] | Tensor) -> Tensor:
         extents = [const(int(d), indices.dtype) for d in shape]
 
     def element(k: Any, *i: Any) -> Any:
-        rest, found = indices(*i), const(0, indices.dtype)
+        rest: Any = indices(*i)
+        found: Any = const(0, indices.dtype)
         for at in reversed(range(len(extents))):
             found = select(k.equal(at), floormod(rest, extents[at]), found)
             rest = floordiv(rest, extents[at])
@@ -171,7 +172,7 @@ def matrix_set_diag(
 
     def element(*i: Any) -> Any:
         row, column = i[-2:]
-        found = data(*i)
+        found: Any = data(*i)
         for d, n in length.items():
             right = words[0 if d > 0 else 1] == "RIGHT"
             at = (row if d > 0 else column) + (longest - n if right else 0)

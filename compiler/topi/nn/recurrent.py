@@ -126,13 +126,12 @@ def lstm(
     h_act: Activation = tanh,
     reverse: bool = False,
     weight_layout: str = "IFGO",
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """Long short-term memory, as TVM's.
 
     Args:
         Xs: (steps, batch, in).
-        Wi: (4 * hidden, in); ``Wh`` (4 * hidden, hidden).
-        Bi, Bh: (4 * hidden,); None for none.
+        Wi, Wh, Bi, Bh: as of :func:`gru`, of four gates.
         h_init, c_init: (batch, hidden); zeros by default.
         proj: TVM's projection of the state; None.
         p_i, p_f, p_o: (hidden,), peepholes; None for none.
@@ -152,28 +151,28 @@ def lstm(
     gates = _Gates(Xs, Wi, Wh, Bi, Bh, 4, request)
     places = {gate: k * gates.hidden for k, gate in enumerate(weight_layout)}
 
-    def peep(weight: Tensor | None, cell: Tensor, b: Any, j: Any) -> Any:
-        return 0 if weight is None else weight(j) * cell(b, j)
-
     def step(t: int, state: list[Tensor]) -> list[Tensor]:
         h, c = state
         total = gates.total(t, h)
 
         def cell(b: Any, j: Any) -> Any:
             i, f, g = (total(b, j + places[x]) for x in "IFG")
-            kept = f_act(f + peep(p_f, c, b, j)) * c(b, j)
-            return kept + f_act(i + peep(p_i, c, b, j)) * g_act(g)
+            kept = f_act(f + _peep(p_f, c, b, j)) * c(b, j)
+            return kept + f_act(i + _peep(p_i, c, b, j)) * g_act(g)
 
         new = gates.state(cell, "T_cell")
 
         def output(b: Any, j: Any) -> Any:
-            o = total(b, j + places["O"]) + peep(p_o, new, b, j)
+            o = total(b, j + places["O"]) + _peep(p_o, new, b, j)
             return f_act(o) * h_act(new(b, j))
 
         return [gates.state(output, "T_lstm"), new]
 
-    states, cells = gates.run(step, [h_init, c_init], reverse)
-    return states, cells
+    return tuple(gates.run(step, [h_init, c_init], reverse))
+
+
+def _peep(weight: Tensor | None, cell: Tensor, b: Any, j: Any) -> Any:
+    return 0 if weight is None else weight(j) * cell(b, j)
 
 
 class _Gates:

@@ -18,7 +18,7 @@ def defined_by(proto: NodeProto, node: OnnxNode, version: int) -> Any:
     from onnx import FunctionProto, defs, helper
 
     try:
-        schema = defs.get_schema(proto.op_type, version, proto.domain)
+        schema: Any = defs.get_schema(proto.op_type, version, proto.domain)
     except defs.SchemaError:
         return None
     if schema.has_function:
