@@ -6,6 +6,9 @@ from collections import Counter
 
 import numpy as np
 
+from whet.compiler.errors import ArgumentError
+from whet.frontends.onnx import from_onnx
+
 OPSET = 26
 DTYPES = {
     "bool", "bfloat16", "float16", "float32", "float64",
@@ -79,3 +82,21 @@ def arrays_of(case):
     if "_expanded" in case.name:  # a body computes its shapes from small integers
         known |= {n for n, a in inputs.items() if a.dtype.kind in "iu" and a.ndim <= 1}
     return inputs, {name: inputs[name] for name in known}, [np.asarray(a) for a in wanted]
+
+
+def graph_of(case):
+    """The graph of a case, made for its inputs' shapes."""
+    inputs, known, _ = arrays_of(case)
+    return from_onnx(case.model, {n: a.shape for n, a in inputs.items()}, known)
+
+
+@functools.cache
+def refusals():
+    """Name -> why, of the cases that fit and are refused."""
+    found = {}
+    for name, case in cases()[0].items():
+        try:
+            graph_of(case).check()
+        except ArgumentError as error:
+            found[name] = str(error).splitlines()[0]
+    return found

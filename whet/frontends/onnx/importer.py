@@ -22,16 +22,14 @@ from whet.frontends.onnx.functions import defaults, defined_by, needed, with_att
 from whet.frontends.onnx.operators import TABLE
 from whet.frontends.onnx.operators.elementwise import TYPES
 from whet.frontends.onnx.operators.node import OnnxNode
+from whet.frontends.onnx.operators.refused import RANDOM, REFUSED
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 MOST_FOLDED = 1 << 26  # bytes of a result that is computed ahead: more is left to the model
-_RANDOM = {
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
-    "Bernoulli",
-}  # fmt: skip
 _DOMAINS = ("", "ai.onnx")
+_ELSE = "leave it out of the file, or run this part elsewhere"
 
 
 def from_onnx(
@@ -273,7 +271,7 @@ class _Importer:
         from onnx.reference import ReferenceEvaluator
 
         proto = node.proto
-        if proto.op_type in _RANDOM:
+        if proto.op_type in RANDOM:
             raise node.refused("its results are random")
         if sum(a.nbytes for a in known if a is not None) > MOST_FOLDED:
             return None
@@ -307,13 +305,12 @@ class _Importer:
         """What the nodes make by which ONNX, or the file, defines an operator."""
         proto = node.proto
         own = self.functions.get((proto.domain, proto.op_type))
+        if own is None and proto.domain in _DOMAINS and proto.op_type in REFUSED:
+            raise node.refused(f"{REFUSED[proto.op_type]}: {proto.op_type} is not supported", _ELSE)
         if own is None:
             own = defined_by(proto, node, self.version)
         if own is None:
-            raise node.refused(
-                f"the operator {proto.op_type} is not supported",
-                "leave it out of the file, or run this part elsewhere",
-            )
+            raise node.refused(f"the operator {proto.op_type} is not supported", _ELSE)
         scope: dict[str, Value | None] = {"": None}
         for k, name in enumerate(own.input):
             scope[name] = node.inputs[k] if k < len(node.inputs) else None

@@ -206,6 +206,13 @@ def _root(n: OnnxNode, x: Value, p: float) -> Value:
     return n.add("sqrt", [x]) if p == 2 else _power(n, x, 1 / p)
 
 
+def _global_lp_pool(n: OnnxNode) -> Value:
+    x, p = n.input(0), n.attr("p", 2)
+    powers = _power(n, n.add("abs", [x]), p)
+    axes = list(range(2, len(x.shape)))
+    return _root(n, n.add("sum", [powers], axes=axes, keepdims=True), p)
+
+
 def _lp_normalization(n: OnnxNode) -> Value:
     x, p = n.input(0), n.attr("p", 2)
     axis = n.axis(n.attr("axis", -1), len(x.shape))
@@ -250,6 +257,7 @@ TABLE: dict[str, Translate] = {
     "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
     "GlobalAveragePool": lambda n: n.add("global_pool", [n.input(0)], kind="avg"),
+    "GlobalLpPool": _global_lp_pool,
     "GlobalMaxPool": lambda n: n.add("global_pool", [n.input(0)], kind="max"),
     "GroupNormalization": _norm("group_norm", groups="num_groups"),
     "Hardmax": _hardmax,
