@@ -63,9 +63,9 @@ def looped(stops):
         [info("i", (), INT64), info("c", (), BOOL), info("sum", (3,))],
         [info("goes_on", (), BOOL), info("next", (3,)), info("row", (3,))],
     )
-    loop = node("Loop", ["m", "", "x"], ["y", "rows"], body=one)
+    loop = node("Loop", ["m", "true", "x"], ["y", "rows"], body=one)
     inputs = [info("x", (3,)), info("m", (), INT64)]
-    constants = {"last": np.asarray(stops, "int64")}
+    constants = {"last": np.asarray(stops, "int64"), "true": np.asarray(True)}
     return model([loop], inputs, [info("y", None), info("rows", None)], constants)
 
 
