@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Sequence
 
-from whet.compiler.tir.expr import Broadcast, IntImm, PrimExpr
+from whet.compiler.tir.expr import BinaryOp, Broadcast, FloatImm, IntImm, PrimExpr
 
 
 def constant(n: PrimExpr) -> int | None:
@@ -39,3 +39,13 @@ def rounded(value: float, dtype: str) -> float:
         bits = (bits - (abs(single) > abs(value))) | 1
     bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
     return struct.unpack("f", struct.pack("I", bits))[0]
+
+
+def limit_first(n: BinaryOp) -> tuple[PrimExpr, PrimExpr]:
+    """The operands of a minimum or a maximum, a constant float in front.
+
+    The second operand is the result where one of them is NaN, as of the processor's instruction:
+    ``max(x, 0)`` of NaN is NaN, at no cost.
+    """
+    b = n.b.value if isinstance(n.b, Broadcast) else n.b
+    return (n.b, n.a) if isinstance(b, FloatImm) else (n.a, n.b)

@@ -1,11 +1,31 @@
 """Operators: what they compute, whatever the schedule, and the table of their schedules."""
 
 from whet.compiler.topi import cuda, elementwise, generic, image, nn, tag, utils, x86
+from whet.compiler.topi.algebra.determinant import det
+from whet.compiler.topi.algebra.products import einsum, tensordot
 from whet.compiler.topi.elementwise import *  # noqa: F403
-from whet.compiler.topi.gather import (
+from whet.compiler.topi.indexed.gather import (
     gather,
     gather_nd,
 )
+from whet.compiler.topi.indexed.places import (
+    arange,
+    dynamic_strided_slice,
+    matrix_set_diag,
+    meshgrid,
+    one_hot,
+    reverse_sequence,
+    sequence_mask,
+    trilu,
+    unravel_index,
+)
+from whet.compiler.topi.indexed.scatter import (
+    scatter,
+    scatter_elements,
+    scatter_nd,
+    strided_set,
+)
+from whet.compiler.topi.indexed.sorting import argsort, searchsorted, sort, topk
 from whet.compiler.topi.layout import (
     layout_transform,
 )
@@ -53,12 +73,17 @@ __all__ = [
     "SCHEDULES",
     "all",
     "any",
+    "arange",
     "argmax",
     "argmin",
+    "argsort",
     "concatenate",
     "cuda",
     "cumprod",
     "cumsum",
+    "det",
+    "dynamic_strided_slice",
+    "einsum",
     "expand_dims",
     "find_schedule",
     "flip",
@@ -68,23 +93,38 @@ __all__ = [
     "image",
     "layout_transform",
     "matmul",
+    "matrix_set_diag",
     "max",
+    "meshgrid",
     "min",
     "nn",
+    "one_hot",
     "pad",
     "prod",
     "register_schedule",
     "repeat",
     "reshape",
+    "reverse_sequence",
+    "scatter",
+    "scatter_elements",
+    "scatter_nd",
+    "searchsorted",
+    "sequence_mask",
+    "sort",
     "split",
     "squeeze",
     "stack",
+    "strided_set",
     "strided_slice",
     "sum",
     "tag",
     "take",
+    "tensordot",
     "tile",
+    "topk",
     "transpose",
+    "trilu",
+    "unravel_index",
     "utils",
     "where",
     "x86",

@@ -134,6 +134,10 @@ def _better(name: str, last: bool) -> Callable[..., Any]:
     return comm_reducer(combine, identity, name=name)
 
 
+first_largest = _better("argmax", False)
+"""A reducer of (place, value): the largest value, and the least of its places."""
+
+
 def _position(name: str) -> Callable[..., Tensor]:
     first, last = _better(name, False), _better(name, True)
 

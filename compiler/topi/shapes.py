@@ -9,6 +9,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import IntImm, PrimExpr
 from whet.compiler.tir.ops.ops import (
+    cast,
     const,
     convert,
     floordiv,
@@ -16,6 +17,7 @@ from whet.compiler.tir.ops.ops import (
     maximum,
     minimum,
     multiply,
+    select,
 )
 
 
@@ -75,3 +77,20 @@ def quotient(index: Any, size: Any) -> PrimExpr:
 def remainder(index: Any, size: Any) -> PrimExpr:
     """``index % size``; 0 for a size of 0, of which there is no index and nothing is computed."""
     return const(0) if is_zero(size) else floormod(index, size)
+
+
+def check_integers(indices: Any, request: str) -> None:
+    """Refuse indices that are no integers."""
+    if not indices.dtype.startswith(("int", "uint")):
+        raise ArgumentError(request, f"the indices are {indices.dtype}, not integers", "cast them")
+
+
+def index_at(indices: Any, *place: Any) -> Any:
+    """One of the indices, in the type that indices are computed with."""
+    return cast("int64" if indices.dtype.endswith("64") else "int32", indices(*place))
+
+
+def counted(index: Any, size: Any) -> PrimExpr:
+    """An index from the front, of one that may count from the end; one outside is the nearest."""
+    wide, many = cast("int64", index), cast("int64", size)
+    return maximum(minimum(select(wide < 0, wide + many, wide), many - 1), const(0, "int64"))

@@ -11,8 +11,9 @@ from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import IntImm, PrimExpr
 from whet.compiler.tir.ops.ops import add, const, convert, floordiv, if_then_else
 from whet.compiler.topi.elementwise import at, broadcast_shape
-from whet.compiler.topi.gather import check_integers, index_at
 from whet.compiler.topi.shapes import (
+    check_integers,
+    index_at,
     is_one,
     is_zero,
     nearest_inside,

@@ -32,7 +32,7 @@ from whet.compiler.codegen.c.precedence import (
 )
 from whet.compiler.codegen.c.scope import Scope
 from whet.compiler.codegen.c.sharing import shared_nodes
-from whet.compiler.codegen.constants import constant
+from whet.compiler.codegen.constants import constant, limit_first
 from whet.compiler.codegen.outside import no_value
 from whet.compiler.errors import CodegenError
 from whet.compiler.tir import dtype as dt
@@ -309,7 +309,8 @@ class Expressions:
 
     def _called(self, op: str, n: BinaryOp) -> Text:
         """An operation by a small function."""
-        return f"{self.use.get(op, n.dtype)}({self.value(n.a)}, {self.value(n.b)})", ATOM
+        a, b = limit_first(n) if isinstance(n, (Min, Max)) else (n.a, n.b)
+        return f"{self.use.get(op, n.dtype)}({self.value(a)}, {self.value(b)})", ATOM
 
     # conditions
 

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from whet.compiler.arith import Affine
-from whet.compiler.codegen.constants import constant
+from whet.compiler.codegen.constants import constant, limit_first
 from whet.compiler.codegen.llvm.arithmetic import compare, divided, float_operation, floor_divided
 from whet.compiler.codegen.llvm.calls import CALLS
 from whet.compiler.codegen.llvm.indices import INDEX_TYPES, Indices
@@ -229,7 +229,7 @@ class Expressions:
 
     def _minmax(self, n: BinaryOp, test: str) -> str:
         """The smaller (``lt``) or the larger (``gt``); the second where one is NaN."""
-        a, b = self.value(n.a), self.value(n.b)
+        a, b = map(self.value, limit_first(n))
         c = compare(self.out, test, a, b, n.dtype)
         return self.out.select(ty.type_of(n.dtype), c, a, b)
 

@@ -8,6 +8,7 @@ from typing import Any
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor, const
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.ops.bits import reinterpret
 from whet.compiler.topi.elementwise import each_element
 
 
@@ -60,63 +61,6 @@ def _clip(x: Tensor, low: float | None = None, high: float | None = None) -> Ten
     return each_element(x, within, "T_clip")
 
 
-def _positive(change: Callable[[Any], Any], name: str) -> Callable[[Tensor], Tensor]:
-    """Elements as they are where they are at least 0, else ``change`` of them."""
-    return _each(name, lambda x: te.select(x >= 0, x, change(x)))
-
-
-def _elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    return _positive(lambda one: te.expm1(one) * const(alpha, x.dtype), "elu")(x)
-
-
-def _celu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    a = const(alpha, x.dtype)
-    return _positive(lambda one: te.expm1(one / a) * a, "celu")(x)
-
-
-def _selu(x: Tensor, alpha: float, gamma: float) -> Tensor:
-    a, g = const(alpha, x.dtype), const(gamma, x.dtype)
-    return each_element(x, lambda v: te.select(v > 0, v, a * te.expm1(v)) * g, "T_selu")
-
-
-def softplus_of(x: Any) -> Any:
-    """log(1 + exp(x)), without overflow."""
-    return te.max(x, const(0, x.dtype)) + te.log1p(te.exp(-te.abs(x)))
-
-
-def _hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    return each_element(x, lambda v: _hard(v, alpha, beta), "T_hard_sigmoid")
-
-
-def _hard(v: Any, alpha: float, beta: float) -> Any:
-    line = v * const(alpha, v.dtype) + const(beta, v.dtype)
-    return te.max(te.min(line, const(1, v.dtype)), const(0, v.dtype))
-
-
-def _hard_swish(x: Tensor) -> Tensor:
-    return each_element(x, lambda v: v * _hard(v, 1 / 6, 0.5), "T_hard_swish")
-
-
-def _swish(x: Tensor, alpha: float = 1.0) -> Tensor:
-    return each_element(x, lambda v: v * te.sigmoid(v * const(alpha, v.dtype)), "T_swish")
-
-
-def _threshold(x: Tensor, alpha: float = 1.0) -> Tensor:
-    zero = const(0, x.dtype)
-    return each_element(
-        x, lambda v: te.select(v > const(alpha, v.dtype), v, zero), "T_thresholded_relu"
-    )
-
-
-def _shrink(x: Tensor, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    low, zero, by = const(lambd, x.dtype), const(0, x.dtype), const(bias, x.dtype)
-
-    def element(v: Any) -> Any:
-        return te.select(v < -low, v + by, te.select(v > low, v - by, zero))
-
-    return each_element(x, element, "T_shrink")
-
-
 def _isinf(x: Tensor, negative: bool = True, positive: bool = True) -> Tensor:
     def element(v: Any) -> Any:
         sides = [v > const(0, x.dtype)] * positive + [v < const(0, x.dtype)] * negative
@@ -125,6 +69,22 @@ def _isinf(x: Tensor, negative: bool = True, positive: bool = True) -> Tensor:
         return te.all(te.isinf(v), te.any(*sides) if len(sides) > 1 else sides[0])
 
     return each_element(x, element, "T_isinf")
+
+
+def _bitcast(x: Tensor, dtype: str) -> Tensor:
+    """The bits of each element as another type of as many."""
+    source = topi.cast(x, "uint8") if x.dtype == "bool" else x
+    return each_element(source, lambda v: reinterpret(dtype, v), "T_bitcast")
+
+
+def _extreme(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Tensor]:
+    """The larger or the smaller of two; NaN where one of them is."""
+
+    def element(x: Any, y: Any) -> Any:
+        # the second is the result where one is NaN: only a first one that is must be looked at
+        return te.select(te.isnan(x), x, of(x, y)) if dt.is_float(x.dtype) else of(x, y)
+
+    return lambda a, b: _both(a, b, element, "T_extreme")
 
 
 def _tree(combine: Callable[[Any, Any], Any]) -> Callable[..., Tensor]:
@@ -155,33 +115,34 @@ _BINARY = (
 OPERATORS: dict[str, Callable[..., Any]] = {
     **{name: getattr(topi, name) for name in (*_UNARY, *_BINARY)},
     **{name: _each(name, getattr(te, name)) for name in _MATH},
+    "bitcast": _bitcast,
     "cast": lambda x, dtype: topi.cast(x, dtype),
-    "celu": _celu,
+    "celu": topi.nn.celu,
     "clip": _clip,
     "divide": _divide,
-    "elu": _elu,
+    "elu": topi.nn.elu,
     "gelu": topi.nn.gelu,
     "gelu_tanh": topi.nn.gelu_tanh,
-    "hard_sigmoid": _hard_sigmoid,
-    "hard_swish": _hard_swish,
+    "hard_sigmoid": lambda x, alpha=0.2, beta=0.5: topi.nn.hardsigmoid(x, alpha, beta),
+    "hard_swish": topi.nn.hardswish,
     "isinf": _isinf,
     "leaky_relu": lambda x, alpha=0.01: topi.nn.leaky_relu(x, alpha),
-    "maximum": _tree(topi.maximum),
-    "minimum": _tree(topi.minimum),
-    "mish": _each("mish", lambda x: x * te.tanh(softplus_of(x))),
+    "maximum": _tree(_extreme(te.max)),
+    "minimum": _tree(_extreme(te.min)),
+    "mish": topi.nn.mish,
     "prelu": lambda x, slope: topi.where(
         topi.less(x, const(0, x.dtype)), topi.multiply(x, slope), x
     ),
     "relu": topi.nn.relu,
     "remainder": _remainder,
     "round": _each("round", te.nearbyint),
-    "selu": _selu,
-    "shrink": _shrink,
-    "softplus": _each("softplus", softplus_of),
-    "softsign": _each("softsign", lambda x: x / (const(1, x.dtype) + te.abs(x))),
+    "selu": topi.nn.selu,
+    "shrink": topi.nn.shrink,
+    "softplus": topi.nn.softplus,
+    "softsign": topi.nn.softsign,
     "sum_of": _tree(topi.add),
-    "swish": _swish,
-    "thresholded_relu": _threshold,
+    "swish": topi.nn.swish,
+    "thresholded_relu": topi.nn.thresholded_relu,
     "where": topi.where,
 }
 """Name -> function."""

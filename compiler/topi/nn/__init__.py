@@ -1,63 +1,140 @@
 """Operators of neural networks."""
 
+from whet.compiler.topi.algebra.products import sparse_dense
+from whet.compiler.topi.image.blocks import depth_to_space, space_to_depth
+from whet.compiler.topi.image.deformable import deformable_conv2d_nchw
 from whet.compiler.topi.nn import utils
-from whet.compiler.topi.nn.activation import gelu, gelu_tanh, leaky_relu, prelu, relu, silu
+from whet.compiler.topi.nn.activation import (
+    celu,
+    elu,
+    gelu,
+    gelu_tanh,
+    hardsigmoid,
+    hardswish,
+    leaky_relu,
+    mish,
+    prelu,
+    relu,
+    selu,
+    shrink,
+    silu,
+    softplus,
+    softsign,
+    swish,
+    thresholded_relu,
+)
 from whet.compiler.topi.nn.conv import (
+    conv1d,
     conv1d_ncw,
+    conv1d_nwc,
+    conv1d_transpose_ncw,
     conv2d,
+    conv2d_hwcn,
     conv2d_nchw,
+    conv2d_NCHWc,
     conv2d_nhwc,
     conv2d_transpose_nchw,
     conv3d_ncdhw,
+    conv3d_ndhwc,
+    conv3d_transpose_ncdhw,
     depthwise_conv2d_nchw,
     group_conv2d_nchw,
 )
 from whet.compiler.topi.nn.dense import batch_matmul, bias_add, dense, flatten
 from whet.compiler.topi.nn.dilate import dilate
 from whet.compiler.topi.nn.epilogue import Epilogue
-from whet.compiler.topi.nn.normalization import batch_norm, layer_norm, rms_norm, scale_shift_nchw
+from whet.compiler.topi.nn.normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    l2_normalize,
+    layer_norm,
+    lrn,
+    rms_norm,
+    scale_shift_nchw,
+)
 from whet.compiler.topi.nn.pad import circular_pad, mirror_pad, pad, reflect_pad, replicate_pad
-from whet.compiler.topi.nn.pooling import adaptive_pool, global_pool, pool2d
+from whet.compiler.topi.nn.pooling import (
+    adaptive_pool,
+    global_pool,
+    max_pool_places,
+    pool1d,
+    pool2d,
+    pool3d,
+)
+from whet.compiler.topi.nn.recurrent import gru, lstm, rnn
 from whet.compiler.topi.nn.softmax import log_softmax, softmax
 from whet.compiler.topi.nn.windows import get_pad_tuple, pair
 
 __all__ = [
-    "adaptive_pool",
     "Epilogue",
+    "adaptive_pool",
     "batch_matmul",
     "batch_norm",
     "bias_add",
+    "celu",
     "circular_pad",
+    "conv1d",
     "conv1d_ncw",
+    "conv1d_nwc",
+    "conv1d_transpose_ncw",
     "conv2d",
+    "conv2d_NCHWc",
+    "conv2d_hwcn",
     "conv2d_nchw",
     "conv2d_nhwc",
     "conv2d_transpose_nchw",
     "conv3d_ncdhw",
+    "conv3d_ndhwc",
+    "conv3d_transpose_ncdhw",
+    "deformable_conv2d_nchw",
     "dense",
+    "depth_to_space",
     "depthwise_conv2d_nchw",
     "dilate",
+    "elu",
     "flatten",
     "gelu",
     "gelu_tanh",
     "get_pad_tuple",
     "global_pool",
     "group_conv2d_nchw",
+    "group_norm",
+    "gru",
+    "hardsigmoid",
+    "hardswish",
+    "instance_norm",
+    "l2_normalize",
     "layer_norm",
     "leaky_relu",
     "log_softmax",
+    "lrn",
+    "lstm",
+    "max_pool_places",
     "mirror_pad",
+    "mish",
     "pad",
     "pair",
+    "pool1d",
     "pool2d",
+    "pool3d",
     "prelu",
     "reflect_pad",
     "relu",
     "replicate_pad",
     "rms_norm",
+    "rnn",
     "scale_shift_nchw",
+    "selu",
+    "shrink",
     "silu",
     "softmax",
+    "softplus",
+    "softsign",
+    "space_to_depth",
+    "sparse_dense",
+    "swish",
+    "thresholded_relu",
     "utils",
 ]
 

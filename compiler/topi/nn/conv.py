@@ -7,8 +7,11 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
+from whet.compiler.topi.layout import layout_transform
 from whet.compiler.topi.nn.convolution import convolution, depthwise_convolution
 from whet.compiler.topi.nn.transposed import transposed_convolution
+from whet.compiler.topi.shapes import static
+from whet.compiler.topi.transform import transpose
 
 
 def conv1d_ncw(
@@ -142,6 +145,7 @@ def conv2d_transpose_nchw(
     padding: Any = 0,
     out_dtype: str | None = None,
     output_padding: object = 0,
+    dilation: object = 1,
 ) -> Tensor:
     """The transposed convolution of ``Input`` (N, CI, H, W) with ``Filter`` (CI, CO, KH, KW).
 
@@ -150,6 +154,7 @@ def conv2d_transpose_nchw(
         padding: what is cut off on each side.
         out_dtype: what is summed up and returned; ``Input``'s by default.
         output_padding: what is added at the bottom and the right, fewer than the strides.
+        dilation: the distance between two elements of the window, at least 1.
 
     Returns:
         (N, CO, OH, OW), OH = (H - 1) * stride - 2 * padding + KH + output_padding.
@@ -158,7 +163,14 @@ def conv2d_transpose_nchw(
         ArgumentError: if shapes, strides or paddings do not fit.
     """
     return transposed_convolution(
-        Input, Filter, strides, padding, output_padding, out_dtype, "conv2d_transpose_nchw"
+        Input,
+        Filter,
+        strides,
+        padding,
+        output_padding,
+        out_dtype,
+        "conv2d_transpose_nchw",
+        dilation,
     )
 
 
@@ -207,6 +219,139 @@ def conv3d_ncdhw(
         ArgumentError: if shapes, strides, padding or groups do not fit.
     """
     return convolution(Input, Filter, stride, padding, dilation, groups, out_dtype, "conv3d_ncdhw")
+
+
+def conv1d(
+    data: Tensor,
+    kernel: Tensor,
+    strides: object = 1,
+    padding: Any = "VALID",
+    dilation: object = 1,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "",
+    out_dtype: str | None = None,
+) -> Tensor:
+    """A convolution of rows: NCW with OIW weights (:func:`conv1d_ncw`), or NWC with WIO.
+
+    Raises:
+        ArgumentError: for other layouts, and as :func:`conv1d_ncw`.
+    """
+    weights = {"NCW": "OIW", "NWC": "WIO"}
+    if kernel_layout not in ("", weights.get(data_layout)):
+        raise ArgumentError(
+            f"conv1d(..., data_layout={data_layout!r}, kernel_layout={kernel_layout!r})",
+            "rows are NCW with OIW weights, or NWC with WIO", "transpose them",
+        )  # fmt: skip
+    way = conv1d_ncw if data_layout == "NCW" else conv1d_nwc
+    return way(data, kernel, strides, padding, dilation, out_dtype, groups)
+
+
+def conv1d_nwc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: object = 1,
+    padding: Any = 0,
+    dilation: object = 1,
+    out_dtype: str | None = None,
+    groups: int = 1,
+) -> Tensor:
+    """As :func:`conv1d_ncw`, of (N, W, CI) with (KW, CI / groups, CO): (N, OW, CO)."""
+    return convolution(data, kernel, strides, padding, dilation, groups, out_dtype, "conv1d_nwc")
+
+
+def conv3d_ndhwc(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: object = 1,
+    padding: Any = 0,
+    dilation: object = 1,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """As :func:`conv3d_ncdhw`, of (N, D, H, W, CI) with (KD, KH, KW, CI / groups, CO)."""
+    return convolution(Input, Filter, stride, padding, dilation, groups, out_dtype, "conv3d_ndhwc")
+
+
+def conv2d_hwcn(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: object = 1,
+    padding: Any = 0,
+    dilation: object = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """As :func:`conv2d_nchw`, of (H, W, CI, N) with (KH, KW, CI, CO): (OH, OW, CO, N)."""
+    images = transpose(Input, (3, 0, 1, 2))
+    made = convolution(images, Filter, stride, padding, dilation, 1, out_dtype, "conv2d_nhwc")
+    return transpose(made, (1, 2, 3, 0))
+
+
+def conv2d_NCHWc(
+    data: Tensor,
+    kernel: Tensor,
+    stride: object = 1,
+    padding: Any = 0,
+    dilation: object = 1,
+    layout: str = "",
+    out_layout: str = "",
+    out_dtype: str | None = None,
+) -> Tensor:
+    """As :func:`conv2d_nchw`, the channels in blocks.
+
+    Args:
+        data: (N, CI / ci, H, W, ci).
+        kernel: (CO / co, CI / ci, KH, KW, ci, co).
+        layout, out_layout: what the shapes say, e.g. ``"NCHW8c"``, or ``""``.
+
+    Returns:
+        (N, CO / co, OH, OW, co).
+
+    Raises:
+        ArgumentError: a layout says another block, and as :func:`conv2d_nchw`.
+    """
+    request = f"conv2d_NCHWc({data}, {kernel}, {layout!r}, {out_layout!r})"
+    if data.ndim != 5 or kernel.ndim != 6:
+        raise ArgumentError(request, "data must have five dimensions and weights six")
+    inner, outer = (static(d, request) for d in kernel.shape[4:])
+    for given, block in ((layout, static(data.shape[4], request)), (out_layout, outer)):
+        if given not in ("", f"NCHW{block}c"):
+            raise ArgumentError(request, f"the blocks are of {block} channels", f"NCHW{block}c")
+    images = layout_transform(data, f"NCHW{static(data.shape[4], request)}c", "NCHW")
+    weights = layout_transform(kernel, f"OIHW{inner}i{outer}o", "OIHW")
+    made = conv2d_nchw(images, weights, stride, padding, dilation, out_dtype)
+    return layout_transform(made, "NCHW", f"NCHW{outer}c")
+
+
+def conv1d_transpose_ncw(
+    data: Tensor,
+    kernel: Tensor,
+    stride: object = 1,
+    padding: Any = 0,
+    out_dtype: str | None = None,
+    output_padding: object = 0,
+    dilation: object = 1,
+) -> Tensor:
+    """As :func:`conv2d_transpose_nchw`, of (N, CI, W) with (CI, CO, KW): (N, CO, OW)."""
+    return transposed_convolution(
+        data, kernel, stride, padding, output_padding, out_dtype, "conv1d_transpose_ncw", dilation
+    )
+
+
+def conv3d_transpose_ncdhw(
+    Input: Tensor,
+    Filter: Tensor,
+    strides: object = 1,
+    padding: Any = 0,
+    out_dtype: str | None = None,
+    output_padding: object = 0,
+    dilation: object = 1,
+) -> Tensor:
+    """As :func:`conv2d_transpose_nchw`, of (N, CI, D, H, W) with (CI, CO, KD, KH, KW)."""
+    return transposed_convolution(
+        Input, Filter, strides, padding, output_padding, out_dtype, "conv3d_transpose_ncdhw",
+        dilation,
+    )  # fmt: skip
 
 
 _LAYOUTS: dict[str, tuple[str, Callable[..., Tensor]]] = {

@@ -16,33 +16,49 @@ from whet.compiler.topi.transform import expand_dims, reshape
 def matmul(
     a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False, name: str = "C"
 ) -> Tensor:
-    """The product of ``a`` (N, K) and ``b`` (K, M), of ``a``'s dtype; float16 sums in float32.
+    """The product of ``a`` (..., N, K) and ``b`` (..., K, M) by numpy's rules, of ``a``'s dtype.
+
+    Half precision is accumulated in float32.
 
     Args:
-        a, b: two matrices of one dtype.
-        transp_a: ``a`` is (K, N).
-        transp_b: ``b`` is (M, K).
+        a, b: matrices of one dtype; outer dimensions are broadcast; one of a single dimension is a
+            row on the left, a column on the right.
+        transp_a: ``a`` is (..., K, N).
+        transp_b: ``b`` is (..., M, K).
         name: of the result.
 
     Raises:
-        ArgumentError: if they are not two matrices of one dtype that fit together.
+        ArgumentError: they do not fit together, or their dtypes differ.
     """
     request = f"matmul({a}, {b})"
-    _check_ranks(a, b, 2, request)
+    if not a.ndim or not b.ndim:
+        raise ArgumentError(request, "both must have a dimension")
     if a.dtype != b.dtype:
         raise ArgumentError(request, f"the dtypes {a.dtype} and {b.dtype} differ")
-    n, length = reversed(a.shape) if transp_a else a.shape
-    rows, m = reversed(b.shape) if transp_b else b.shape
+    row, column = a.ndim == 1, b.ndim == 1
+    outer = broadcast_shape(a.shape[:-2], b.shape[:-2], request)
+    length = a.shape[-2 if transp_a and not row else -1]
+    rows = b.shape[0] if column else b.shape[-1 if transp_b else -2]
     if not length == rows:
-        raise ArgumentError(request, "the columns of the first are not the rows of the second")
+        raise ArgumentError(request, f"{length} and {rows} elements are multiplied")
+    n = () if row else (a.shape[-1 if transp_a else -2],)
+    m = () if column else (b.shape[-2 if transp_b else -1],)
     k = reduce_axis((0, length), name="k")
 
-    def element(i: Any, j: Any) -> Any:
-        left = a[k, i] if transp_a else a[i, k]
-        right = b[j, k] if transp_b else b[k, j]
+    def of(t: Tensor, batch: tuple[Any, ...], i: Any, inner_last: bool) -> Any:
+        if t.ndim == 1:
+            return t(k)
+        own = batch[len(batch) - (t.ndim - 2) :]
+        place = tuple(const(0) if is_one(d) else x for d, x in zip(t.shape, own))
+        return t(*place, i, k) if inner_last else t(*place, k, i)
+
+    def element(*i: Any) -> Any:
+        batch = i[: len(outer)]
+        left = of(a, batch, None if row else i[len(outer)], not transp_a)
+        right = of(b, batch, None if column else i[-1], transp_b)
         return sum_of_products(a.dtype, left, right, k)
 
-    return stored(compute((n, m), element, name=name), a.dtype)
+    return stored(compute((*outer, *n, *m), element, name=name), a.dtype)
 
 
 def dense(

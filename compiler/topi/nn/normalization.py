@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor, compute
+from whet.compiler.te import Tensor, compute, reduce_axis
 from whet.compiler.tir import PrimExpr
-from whet.compiler.tir.ops.mathematics import rsqrt
-from whet.compiler.tir.ops.ops import cast, const
+from whet.compiler.tir.ops import reducers
+from whet.compiler.tir.ops.mathematics import power, rsqrt
+from whet.compiler.tir.ops.ops import cast, const, if_then_else, logical_and, maximum
 from whet.compiler.topi import reduction
 from whet.compiler.topi.elementwise import at, divide, each_element, multiply, subtract
 from whet.compiler.topi.half_precision import stored, widened
-from whet.compiler.topi.shapes import one_axis, product
-from whet.compiler.topi.tag import BROADCAST, ELEMWISE, INJECTIVE
+from whet.compiler.topi.shapes import one_axis, product, static, with_axis
+from whet.compiler.topi.tag import BROADCAST, COMM_REDUCE, ELEMWISE, INJECTIVE
+from whet.compiler.topi.transform import reshape
 
 
 def layer_norm(
@@ -142,6 +145,147 @@ def batch_norm(
         BROADCAST,
     )
     return [out, moving_mean, moving_var]
+
+
+def instance_norm(
+    data: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    axis: int | Sequence[int],
+    epsilon: float = 1e-5,
+    channel_axis: int = 1,
+) -> Tensor:
+    """``(data - mean) / sqrt(variance + epsilon)`` over ``axis``, scaled and shifted by channel.
+
+    Args:
+        data: floating point, e.g. (N, C, spatial ...).
+        gamma, beta: one number a channel; None for 1 and 0.
+        axis: those of an image.
+        epsilon: keeps the divisor from 0.
+        channel_axis: of the channels.
+
+    Raises:
+        ArgumentError: shapes do not fit.
+    """
+    request = f"instance_norm({data}, {gamma}, {beta}, axis={axis})"
+    over = _over(data, (), axis, request)
+    k = one_axis(channel_axis, data.ndim, request)
+    return _by_channel(_normalized(data, over, epsilon), gamma, beta, k, request)
+
+
+def group_norm(
+    data: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    num_groups: int,
+    channel_axis: int,
+    axes: Sequence[int],
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """So many groups of channels, each normalised by itself; scaled and shifted by channel.
+
+    Args:
+        data: floating point, e.g. (N, C, spatial ...).
+        gamma, beta: one number a channel; None for 1 and 0.
+        num_groups: divides the channels.
+        channel_axis: of the channels.
+        axes: those of an image.
+        epsilon: keeps the divisor from 0.
+
+    Raises:
+        ArgumentError: shapes do not fit.
+    """
+    request = f"group_norm({data}, {gamma}, {beta}, {num_groups}, axes={list(axes)})"
+    k = one_axis(channel_axis, data.ndim, request)
+    shape = [static(d, request) for d in data.shape]
+    if num_groups < 1 or shape[k] % num_groups:
+        raise ArgumentError(request, f"{num_groups} groups do not divide {shape[k]} channels")
+    split = (*shape[:k], num_groups, shape[k] // num_groups, *shape[k + 1 :])
+    over = [one_axis(a, data.ndim, request) for a in axes]
+    inner = [k + 1, *(a + 1 if a > k else a for a in over if a != k)]
+    made = reshape(_normalized(reshape(data, split), sorted(inner), epsilon), shape)
+    return _by_channel(made, gamma, beta, k, request)
+
+
+def _normalized(x: Tensor, axes: list[int], epsilon: float) -> Tensor:
+    """Elements less their mean over some axes, divided by their deviation."""
+    part = const(1 / max(math.prod(static(x.shape[a], f"{x}") for a in axes), 1), x.dtype)
+    mean = each_element(reduction.sum(x, axes, True), lambda v: v * part, "T_mean")
+    centred = subtract(x, mean)
+    squares = reduction.sum(multiply(centred, centred), axes, True)
+    eps = const(epsilon, x.dtype)
+    factor = each_element(squares, lambda v: rsqrt(v * part + eps), "T_factor")
+    return multiply(centred, factor)
+
+
+def _by_channel(
+    x: Tensor, gamma: Tensor | None, beta: Tensor | None, axis: int, request: str
+) -> Tensor:
+    """Elements times their channel's scale, plus its shift."""
+    for t in (gamma, beta):
+        if t is not None and (t.ndim != 1 or not t.shape[0] == x.shape[axis]):
+            raise ArgumentError(request, f"{t} has not one number for each of {x.shape[axis]}")
+
+    def element(*i: Any) -> Any:
+        out = x(*i) if gamma is None else x(*i) * gamma(i[axis])
+        return out if beta is None else out + beta(i[axis])
+
+    return compute(x.shape, element, "T_norm", BROADCAST)
+
+
+def lrn(
+    data: Tensor,
+    size: int,
+    axis: int = 1,
+    alpha: float = 0.0001,
+    beta: float = 0.75,
+    bias: float = 2,
+) -> Tensor:
+    """Each element over ``(bias + alpha / size * squares) ** beta`` of those around it.
+
+    Args:
+        data: floating point, e.g. (N, C, H, W).
+        size: elements whose squares are summed up, (size - 1) // 2 of them in front.
+        axis: along which.
+
+    Raises:
+        ArgumentError: there is no such axis, or the size is below 1.
+    """
+    request = f"lrn({data}, {size}, axis={axis})"
+    k, before = one_axis(axis, data.ndim, request), (size - 1) // 2
+    if size < 1:
+        raise ArgumentError(request, "the size is below 1")
+    r, extent, zero = reduce_axis((0, size), name="r"), data.shape[k], const(0, data.dtype)
+
+    def square(*i: Any) -> Any:
+        at = i[k] + r - before
+        inside = logical_and(at >= 0, at < extent)
+        value = if_then_else(inside, data(*with_axis(i, k, at)), zero)
+        return reducers.sum(value * value, axis=r)
+
+    squares = compute(data.shape, square, "T_squares", COMM_REDUCE)
+    factor, start, exponent = (const(v, data.dtype) for v in (alpha / size, bias, -beta))
+    return compute(
+        data.shape,
+        lambda *i: data(*i) * power(start + factor * squares(*i), exponent),
+        "T_lrn",
+        ELEMWISE,
+    )
+
+
+def l2_normalize(data: Tensor, eps: float, axis: int | Sequence[int] | None = None) -> Tensor:
+    """``data / sqrt(max(sum(data * data), eps))``, over ``axis``; over all of them for None.
+
+    Raises:
+        ArgumentError: there is no such axis.
+    """
+    over = _over(
+        data, (), list(range(data.ndim)) if axis is None else axis, f"l2_normalize({data}, {axis})"
+    )
+    squares = reduction.sum(multiply(data, data), over, keepdims=True)
+    least = const(eps, data.dtype)
+    factor = each_element(squares, lambda v: rsqrt(maximum(v, least)), "T_norm")
+    return multiply(data, factor)
 
 
 def _over(

@@ -30,6 +30,25 @@ from whet.compiler.topi.shapes import product, static
 from whet.compiler.topi.tag import ELEMWISE
 
 
+def pool1d(
+    data: Tensor,
+    kernel: object,
+    stride: object = 1,
+    dilation: object = 1,
+    padding: Any = 0,
+    pool_type: str = "max",
+    ceil_mode: bool = False,
+    layout: str = "NCW",
+    count_include_pad: bool = True,
+    start_inside: bool = False,
+) -> Tensor:
+    """The maximum or the average of each window of rows; arguments as of :func:`pool2d`."""
+    return _pool(
+        "W", data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout,
+        count_include_pad, start_inside,
+    )  # fmt: skip
+
+
 def pool2d(
     data: Tensor,
     kernel: object,
@@ -40,6 +59,7 @@ def pool2d(
     ceil_mode: bool = False,
     layout: str = "NCHW",
     count_include_pad: bool = True,
+    start_inside: bool = False,
 ) -> Tensor:
     """The maximum or the average of each window of images.
 
@@ -48,29 +68,61 @@ def pool2d(
         kernel, stride, dilation: an int or (vertical, horizontal).
         padding: as for a convolution; for maxima nothing is larger than it.
         pool_type: ``"max"`` or ``"avg"``.
-        ceil_mode: a last window may reach beyond the end: as much padding more as it takes. PyTorch
-            leaves out one that begins behind the image.
+        ceil_mode: a last window may reach beyond the end: as much padding more as it takes.
         layout: NCHW, NHWC, or any other in which H and W are not cut into blocks, e.g. NCHW8c.
         count_include_pad: whether an average divides by the padding's elements, too; never by those
             of ``ceil_mode``.
+        start_inside: ``ceil_mode`` leaves out a window that begins behind the image, as in PyTorch
+            and ONNX.
 
     Raises:
         ArgumentError: for another type or layout, or windows that do not fit.
     """
-    request = f"pool2d({data}, {kernel}, {stride}, pool_type={pool_type!r}, layout={layout!r})"
-    places = _places(data, pool_type, layout, request)
+    return _pool(
+        "HW", data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout,
+        count_include_pad, start_inside,
+    )  # fmt: skip
+
+
+def pool3d(
+    data: Tensor,
+    kernel: object,
+    stride: object = 1,
+    dilation: object = 1,
+    padding: Any = 0,
+    pool_type: str = "max",
+    ceil_mode: bool = False,
+    layout: str = "NCDHW",
+    count_include_pad: bool = True,
+    start_inside: bool = False,
+) -> Tensor:
+    """The maximum or the average of each window of volumes; arguments as of :func:`pool2d`."""
+    return _pool(
+        "DHW", data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout,
+        count_include_pad, start_inside,
+    )  # fmt: skip
+
+
+def _pool(
+    spatial: str, data: Tensor, kernel: object, stride: object, dilation: object, padding: Any,
+    pool_type: str, ceil_mode: bool, layout: str, count_include_pad: bool, start_inside: bool,
+) -> Tensor:  # fmt: skip
+    """The pool over the dimensions that the letters ``spatial`` name in the layout."""
+    rank = len(spatial)
+    request = f"pool{rank}d({data}, {kernel}, {stride}, pool_type={pool_type!r}, layout={layout!r})"
+    places = _places(data, pool_type, layout, request, spatial)
     if ceil_mode not in (True, False):
         raise ArgumentError(
             request, f"ceil_mode is {ceil_mode!r}, no bool", "name it: layout='NHWC'"
         )
-    image, size = [data.shape[k] for k in places], each(kernel, "kernel", 2, 1)
-    along = windows_of(image, size, stride, padding, dilation, request, ceil_mode)
+    image, size = [data.shape[k] for k in places], each(kernel, "kernel", rank, 1)
+    along = windows_of(image, size, stride, padding, dilation, request, ceil_mode, start_inside)
     zeros = pool_type == "avg" and count_include_pad
     counted = [range(-w.before, w.image + w.after) if zeros else range(w.image) for w in along]
     partial = ceil_mode or not zeros
     if partial:
-        for name, windows, inside in zip(("height", "width"), along, counted):
-            _check_windows(name, windows, inside, request)
+        for letter, windows, inside in zip(spatial, along, counted):
+            _check_windows(_EXTENTS[letter], windows, inside, request)
     source = padded(data, places, along, _outside(data.dtype, pool_type), "pad_temp")
     axes = [reduce_axis((0, w.size), name="rv") for w in along]
 
@@ -85,9 +137,50 @@ def pool2d(
         sizes: list[Any] = size
         if partial:
             sizes = [_inside(index[k], w, c) for k, w, c in zip(places, along, counted)]
-        return sizes[0] * sizes[1]
+        return product(sizes)
 
     return _pooled(data, pool_type, places, [w.count for w in along], element, axes, many)
+
+
+def max_pool_places(
+    data: Tensor,
+    kernel: Sequence[int],
+    stride: object = 1,
+    dilation: object = 1,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    start_inside: bool = False,
+) -> Tensor:
+    """The place of each window's first maximum, counted in rows of the image; int32.
+
+    Args:
+        data: (N, C, spatial ...), of any number of spatial dimensions.
+        kernel, stride, dilation, padding, ceil_mode, start_inside: as of :func:`pool2d`.
+
+    Returns:
+        (N, C, windows ...).
+
+    Raises:
+        ArgumentError: windows do not fit.
+    """
+    request = f"max_pool_places({data}, {kernel}, {stride})"
+    along = windows_of(
+        data.shape[2:], kernel, stride, padding, dilation, request, ceil_mode, start_inside
+    )
+    places = range(2, data.ndim)
+    source = padded(data, places, along, _outside(data.dtype, "max"), "pad_temp")
+    axes = [reduce_axis((0, w.size), name="rv") for w in along]
+
+    def element(n: Any, c: Any, *index: Any) -> Any:
+        flat: Any = const(0)
+        at = [w.place(i, axis) for w, i, axis in zip(along, index, axes)]
+        for w, x in zip(along, at):
+            flat = flat * w.image + (x - w.before)
+        return reduction.first_largest((cast("int32", flat), source(n, c, *at)), axis=axes)
+
+    shape = (*data.shape[:2], *(w.count for w in along))
+    pair = compute(shape, element, "pool_places", "argmax_pair")
+    return compute(shape, lambda *i: pair[0](*i), "T_pool_places", ELEMWISE)
 
 
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
@@ -243,8 +336,10 @@ def _check_windows(name: str, along: Windows, counted: range, request: str) -> N
             )
 
 
-def _places(data: Tensor, pool_type: str, layout: str, request: str) -> tuple[int, int]:
-    """The dimensions of the data that are the height and the width."""
+def _places(
+    data: Tensor, pool_type: str, layout: str, request: str, spatial: str = "HW"
+) -> list[int]:
+    """The dimensions of the data that the letters name, e.g. the height and the width."""
     if pool_type not in ("max", "avg"):
         raise ArgumentError(request, "a pool is 'max' or 'avg'", "pool_type='max'")
     parts = Layout.of(layout, request).parts
@@ -255,11 +350,14 @@ def _places(data: Tensor, pool_type: str, layout: str, request: str) -> tuple[in
             f"images are ({', '.join(extents)}), and {data} has {data.ndim} dimensions",
             "name the data's layout, e.g. layout='NHWC'",
         )
-    places = [k for letter in "HW" for k, (x, _) in enumerate(parts) if x == letter]
-    if len(places) != 2:
+    places = [k for letter in spatial for k, (x, _) in enumerate(parts) if x == letter]
+    if len(places) != len(spatial):
         raise ArgumentError(
             request,
-            f"the layout {layout!r} does not have each of H and W as one dimension",
-            "topi.layout_transform(data, layout, 'NCHW')",
+            f"the layout {layout!r} does not have each of {' and '.join(spatial)} as one dimension",
+            f"topi.layout_transform(data, layout, 'NC{spatial}')",
         )
-    return places[0], places[1]
+    return places
+
+
+_EXTENTS = {"D": "depth", "H": "height", "W": "width"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
@@ -53,6 +53,7 @@ def windows_of(
     dilation: object,
     request: str,
     ceil_mode: bool = False,
+    start_inside: bool = False,
 ) -> list[Windows]:
     """The windows along each dimension of an image.
 
@@ -63,6 +64,7 @@ def windows_of(
             ``"VALID"`` or ``"SAME"``.
         request: the call, for errors.
         ceil_mode: a last window may reach beyond the end.
+        start_inside: but not begin behind the image.
 
     Raises:
         ArgumentError: they do not fit together, or no window fits.
@@ -75,9 +77,18 @@ def windows_of(
     overhang = [s - 1 if ceil_mode else 0 for s in steps]
     rows = zip(pixels, sizes, steps, spread, before, after, overhang)
     windows = [Windows(*row) for row in rows]
+    if start_inside:
+        windows = [
+            replace(w, overhang=max(-1, -w.after)) if _begins_behind(w) else w for w in windows
+        ]
     if any(along.count < 1 for along in windows):
         raise ArgumentError(request, "the window is larger than the padded image")
     return windows
+
+
+def _begins_behind(w: Windows) -> bool:
+    """True where the last window exists by its overhang only, and begins behind the image."""
+    return w.overhang > 0 and (w.count - 1) * w.stride >= w.before + w.image
 
 
 def padded(

@@ -6,18 +6,18 @@ from collections import Counter
 
 import numpy as np
 
+from whet.compiler.errors import ArgumentError
+from whet.frontends.onnx import from_onnx
+
 OPSET = 26
 DTYPES = {
     "bool", "bfloat16", "float16", "float32", "float64",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 }  # fmt: skip
-CONTROL = {"If", "Loop", "Scan", "SequenceMap"}
-#: results are sequences, optional, strings, or of a shape that depends on data
+#: results are strings, or of a shape that depends on data
 DATA = {
-    "Compress", "ConcatFromSequence", "ImageDecoder", "NonMaxSuppression", "NonZero", "Optional",
-    "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
-    "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence",
-    "StringNormalizer", "TfIdfVectorizer", "Unique",
+    "Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringNormalizer",
+    "TfIdfVectorizer", "Unique",
 }  # fmt: skip
 RANDOM = {
     "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
@@ -27,11 +27,13 @@ RANDOM = {
 SHAPES = {
     "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2),
     "ConstantOfShape": (0,), "CumProd": (1,), "CumSum": (1,), "DFT": (1, 2), "Dropout": (1, 2),
-    "Expand": (1,), "HammingWindow": (0,), "HannWindow": (0,), "MaxUnpool": (2,),
+ "Expand": (1,), "HammingWindow": (0,), "HannWindow": (0,), "Loop": (0, 1),
+    "MaxUnpool": (2,),
     "MelWeightMatrix": (0, 1, 2, 3, 4), "OneHot": (1, 2), "Pad": (1, 2, 3), "Range": (0, 1, 2),
-    "Reshape": (1,), "Resize": (1, 2, 3), "STFT": (1, 3), "Slice": (1, 2, 3, 4), "Split": (1,),
-    "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Trilu": (1,), "Unsqueeze": (1,),
-    "Upsample": (1,),
+    "Reshape": (1,), "Resize": (1, 2, 3), "STFT": (1, 3), "SequenceAt": (1,),
+    "SequenceErase": (1,), "SequenceInsert": (2,), "Slice": (1, 2, 3, 4), "Split": (1,),
+    "SplitToSequence": (1,), "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Trilu": (1,),
+    "Unsqueeze": (1,), "Upsample": (1,),
 }  # fmt: skip
 
 
@@ -44,10 +46,8 @@ def kind_of(case):
         return f"an opset above {OPSET}"
     if set(versions) - {"", "ai.onnx"}:
         return "another domain"
-    if operators & CONTROL:
-        return "control flow"
     if operators & DATA:
-        return "shapes that depend on data, sequences, strings"
+        return "shapes that depend on data, strings"
     if operators & RANDOM:
         return "random results"
     given, wanted = case.data_sets[0]
@@ -82,3 +82,21 @@ def arrays_of(case):
     if "_expanded" in case.name:  # a body computes its shapes from small integers
         known |= {n for n, a in inputs.items() if a.dtype.kind in "iu" and a.ndim <= 1}
     return inputs, {name: inputs[name] for name in known}, [np.asarray(a) for a in wanted]
+
+
+def graph_of(case):
+    """The graph of a case, made for its inputs' shapes."""
+    inputs, known, _ = arrays_of(case)
+    return from_onnx(case.model, {n: a.shape for n, a in inputs.items()}, known)
+
+
+@functools.cache
+def refusals():
+    """Name -> why, of the cases that fit and are refused."""
+    found = {}
+    for name, case in cases()[0].items():
+        try:
+            graph_of(case).check()
+        except ArgumentError as error:
+            found[name] = str(error).splitlines()[0]
+    return found

@@ -17,19 +17,19 @@ import numpy as np
 
 from whet.compiler.errors import ArgumentError, WhetError, nearest
 from whet.compiler.graph import Graph, GraphBuilder, Value
+from whet.frontends.onnx.control import CONTROL, SEQUENCES
+from whet.frontends.onnx.functions import defaults, defined_by, needed, with_attributes
 from whet.frontends.onnx.operators import TABLE
 from whet.frontends.onnx.operators.elementwise import TYPES
 from whet.frontends.onnx.operators.node import OnnxNode
+from whet.frontends.onnx.operators.refused import RANDOM, REFUSED
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 MOST_FOLDED = 1 << 26  # bytes of a result that is computed ahead: more is left to the model
-_RANDOM = {
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
-    "Bernoulli",
-}  # fmt: skip
 _DOMAINS = ("", "ai.onnx")
+_ELSE = "leave it out of the file, or run this part elsewhere"
 
 
 def from_onnx(
@@ -110,6 +110,8 @@ class _Importer:
         self._check_shapes(proto)
         self._nodes(proto.node, scope)
         outputs = [self._found(o.name, scope, "the model's output") for o in proto.output]
+        if any(isinstance(v, tuple) for v in outputs):
+            raise ArgumentError("from_onnx(...)", "an output of the model is a sequence of tensors")
         made = self.builder.graph(self._apart(outputs, [o.name for o in proto.output]))
         made.check()
         return made
@@ -219,6 +221,14 @@ class _Importer:
             return self._body(node)
         node.version = self.version
         node.check_count()
+        if proto.op_type in CONTROL:
+            return CONTROL[proto.op_type](node, scope, self._run)
+        if proto.op_type in SEQUENCES:
+            return [SEQUENCES[proto.op_type](node)]
+        if any(isinstance(v, tuple) for v in inputs):
+            if proto.op_type == "Identity":
+                return inputs
+            raise node.refused("it takes a sequence of tensors")
         if proto.op_type in ("Shape", "Size"):
             return [self._of_shape(node)]
         known = [self.builder.known(v) for v in inputs]
@@ -237,6 +247,14 @@ class _Importer:
             raise node.refused(f"it says what cannot be: {error}") from error
         return [made] if isinstance(made, Value) else list(made)
 
+    def _run(self, body: GraphProto, scope: dict[str, Any], operands: Sequence[Any]) -> list[Any]:
+        """The results of a body within a node; it sees the names around it."""
+        own = dict(scope)
+        self._initializers(body, own)
+        own.update(zip((i.name for i in body.input), operands))
+        self._nodes(body.node, own)
+        return [self._found(o.name, own, "a body's output") for o in body.output]
+
     def _of_shape(self, node: OnnxNode) -> Value:
         shape = node.input(0).shape
         if node.proto.op_type == "Size":
@@ -253,7 +271,7 @@ class _Importer:
         from onnx.reference import ReferenceEvaluator
 
         proto = node.proto
-        if proto.op_type in _RANDOM:
+        if proto.op_type in RANDOM:
             raise node.refused("its results are random")
         if sum(a.nbytes for a in known if a is not None) > MOST_FOLDED:
             return None
@@ -285,95 +303,22 @@ class _Importer:
 
     def _body(self, node: OnnxNode) -> Sequence[Value | None]:
         """What the nodes make by which ONNX, or the file, defines an operator."""
-        from onnx import defs
-
         proto = node.proto
         own = self.functions.get((proto.domain, proto.op_type))
+        if own is None and proto.domain in _DOMAINS and proto.op_type in REFUSED:
+            raise node.refused(f"{REFUSED[proto.op_type]}: {proto.op_type} is not supported", _ELSE)
         if own is None:
-            own = _defined_by(defs, proto, node, self.version)
+            own = defined_by(proto, node, self.version)
         if own is None:
-            raise node.refused(
-                f"the operator {proto.op_type} is not supported",
-                "leave it out of the file, or run this part elsewhere",
-            )
+            raise node.refused(f"the operator {proto.op_type} is not supported", _ELSE)
         scope: dict[str, Value | None] = {"": None}
         for k, name in enumerate(own.input):
             scope[name] = node.inputs[k] if k < len(node.inputs) else None
-        wanted = _needed(own, proto)
-        given = {**_defaults(proto, node.version), **{a.name: a for a in proto.attribute}}
-        self._nodes([_with_attributes(own.node[k], given, own) for k in wanted], scope)
+        wanted = needed(own, proto)
+        given = {**defaults(proto, node.version), **{a.name: a for a in proto.attribute}}
+        self._nodes([with_attributes(own.node[k], given, own) for k in wanted], scope)
         asked = [*proto.output, *[""] * len(own.output)]
         return [
             self._found(name, scope, f"{node.origin}:") if called else None
             for name, called in zip(own.output, asked)
         ]
-
-
-def _defined_by(defs: Any, proto: NodeProto, node: OnnxNode, version: int) -> Any:
-    """The function by which ONNX defines a standard operator; None: there is none."""
-    from onnx import FunctionProto, helper
-
-    try:
-        schema = defs.get_schema(proto.op_type, version, proto.domain)
-    except defs.SchemaError:
-        return None
-    if schema.has_function:
-        made = schema.function_body
-        return made if isinstance(made, FunctionProto) else None
-    if not schema.has_context_dependent_function:
-        return None
-    types = [
-        b"" if v is None else helper.make_tensor_type_proto(
-            helper.np_dtype_to_tensor_dtype(np.dtype(v.dtype)), list(v.shape)
-        ).SerializeToString()
-        for v in node.inputs
-    ]  # fmt: skip
-    text = schema.get_context_dependent_function(proto.SerializeToString(), types)
-    made = FunctionProto()
-    made.ParseFromString(text)
-    return made
-
-
-def _needed(own: Any, caller: NodeProto) -> list[int]:
-    """The places of the nodes of a function's body behind the outputs that its caller asks for."""
-    names = {name for name, asked in zip(own.output, caller.output) if asked}
-    found: list[int] = []
-    for k in reversed(range(len(own.node))):
-        if not names.isdisjoint(own.node[k].output):
-            found.append(k)
-            names.update(own.node[k].input)
-    return found[::-1]
-
-
-def _defaults(proto: NodeProto, version: int) -> dict[str, Any]:
-    """The attributes that an operator has where its node names none."""
-    from onnx import defs
-
-    try:
-        schema = defs.get_schema(proto.op_type, version, proto.domain)
-    except defs.SchemaError:
-        return {}
-    given = {name: a.default_value for name, a in schema.attributes.items()}
-    return {name: value for name, value in given.items() if value.name}
-
-
-def _with_attributes(x: NodeProto, given: Mapping[str, Any], own: Any) -> NodeProto:
-    """A node of a function's body with the attributes that the function was called with."""
-    from onnx import NodeProto as Proto
-
-    made = Proto()
-    made.CopyFrom(x)
-    defaults = {a.name: a for a in own.attribute_proto}
-    kept = []
-    for a in made.attribute:
-        if a.ref_attr_name:
-            source = given.get(a.ref_attr_name) or defaults.get(a.ref_attr_name)
-            if source is None:
-                continue
-            name = a.name
-            a.CopyFrom(source)
-            a.name = name
-        kept.append(a)
-    made.ClearField("attribute")
-    made.attribute.extend(kept)
-    return made

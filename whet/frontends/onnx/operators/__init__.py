@@ -5,10 +5,12 @@ from __future__ import annotations
 from whet.frontends.onnx.operators import (
     elementwise,
     networks,
+    products,
     quantized,
     recurrent,
     reductions,
     resampling,
+    sampled,
     shapes,
 )
 from whet.frontends.onnx.operators.node import Translate
@@ -21,5 +23,7 @@ TABLE: dict[str, Translate] = {
     **quantized.TABLE,
     **recurrent.TABLE,
     **resampling.TABLE,
+    **sampled.TABLE,
+    **products.TABLE,
 }
 """Operator of the domain ``ai.onnx`` -> the function that translates a node."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.graph import Value
+from whet.compiler.tir import dtype as dt
 from whet.frontends.onnx.operators.node import OnnxNode, Translate
 
 
@@ -67,6 +68,13 @@ TYPES = {
     "bool", "bfloat16", "float16", "float32", "float64",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 }  # fmt: skip
+
+
+def _bitcast(n: OnnxNode) -> Value:
+    x, dtype = n.input(0), dtype_of(n, n.attr("to"))
+    if dtype == "bool" or dt.itemsize(dtype) != dt.itemsize(x.dtype):
+        raise n.refused(f"{x.dtype} and {dtype} are not of as many bits")
+    return n.add("bitcast", [x], dtype=dtype)
 
 
 def _cast_like(n: OnnxNode) -> Value:
@@ -142,6 +150,7 @@ TABLE: dict[str, Translate] = {
             "Tanh": "tanh", "Where": "where", "Xor": "logical_xor",
         }.items()
     },
+    "BitCast": _bitcast,
     "BitShift": _shift,
     "Cast": _cast,
     "CastLike": _cast_like,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from whet.compiler.graph import Value
 from whet.frontends.onnx.operators.node import OnnxNode, Translate
 from whet.frontends.onnx.operators.shapes import reshaped
 
 
-def _sides(
+def window_sides(
     n: OnnxNode, image: Sequence[int], window: Sequence[int], strides: Sequence[int],
     dilation: Sequence[int],
 ) -> list[int]:  # fmt: skip
@@ -41,7 +44,7 @@ def convolution(n: OnnxNode, operands: Sequence[Value | None]) -> Value:
     rank = len(w.shape) - 2
     window = w.shape[2:]
     strides, dilation = (n.attr(name, [1] * rank) for name in ("strides", "dilations"))
-    padding = _sides(n, x.shape[2:], window, strides, dilation)
+    padding = window_sides(n, x.shape[2:], window, strides, dilation)
     return n.add(
         "conv", operands, strides=list(strides), padding=padding, dilation=list(dilation),
         groups=n.attr("group", 1),
@@ -53,9 +56,7 @@ def _conv_transpose(n: OnnxNode) -> Value:
     rank, groups = len(w.shape) - 2, n.attr("group", 1)
     strides, dilation = (n.attr(name, [1] * rank) for name in ("strides", "dilations"))
     extra = list(n.attr("output_padding", [0] * rank))
-    if any(d != 1 for d in dilation):
-        raise n.refused("its windows are dilated")
-    reach = w.shape[2:]
+    reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilation)]
     full = [(i - 1) * s + k + e for i, s, k, e in zip(x.shape[2:], strides, reach, extra)]
     wanted = n.attr("output_shape", None)
     auto = n.attr("auto_pad", "NOTSET")
@@ -66,12 +67,13 @@ def _conv_transpose(n: OnnxNode) -> Value:
         large = [c - c // 2 for c in cut]
         sides = [*large, *small] if auto != "SAME_UPPER" else [*small, *large]
     else:
-        sides = _sides(n, x.shape[2:], reach, strides, dilation)
+        sides = window_sides(n, x.shape[2:], reach, strides, dilation)
     before, after = sides[:rank], sides[rank:]
     parts = [
         n.add(
             "conv_transpose", [_part(n, x, k, groups, 1), _part(n, w, k, groups, 0)],
             strides=list(strides), padding=[0] * rank, output_padding=[0] * rank,
+            dilation=list(dilation),
         )
         for k in range(groups)
     ]  # fmt: skip
@@ -102,11 +104,9 @@ def _gemm(n: OnnxNode) -> Value:
 
 def _pool(kind: str) -> Translate:
     def translate(n: OnnxNode) -> Value:
-        if n.count > 1:
-            raise n.refused("its second output, the places of maxima, is not supported")
         x, window = n.input(0), n.attr("kernel_shape")
         strides, dilation = (n.attr(name, [1] * len(window)) for name in ("strides", "dilations"))
-        padding = _sides(n, x.shape[2:], window, strides, dilation)
+        padding = window_sides(n, x.shape[2:], window, strides, dilation)
         return n.add(
             "pool", [x], kind=kind, window=list(window), strides=list(strides), padding=padding,
             dilation=list(dilation), ceil_mode=bool(n.attr("ceil_mode", 0)),
@@ -114,6 +114,19 @@ def _pool(kind: str) -> Translate:
         )  # fmt: skip
 
     return translate
+
+
+def places_of_maxima(n: OnnxNode, x: Value, windows: dict[str, Any]) -> Value:
+    """Where the maximum of each window is, counted in the whole operand."""
+    made = n.add("pool_places", [x], **windows)
+    image = x.shape[2:]
+    if n.attr("storage_order", 0) and len(image) > 1:  # counted in columns, not in rows
+        order = np.arange(prod(image)).reshape(image[::-1])
+        counted = n.constant(order.transpose().reshape(-1), "int64")
+        made = n.add("take", [counted, made], axis=0)
+    planes = np.arange(prod(x.shape[:2])) * prod(image)
+    begins = n.constant(planes.reshape(*x.shape[:2], *[1] * len(image)), "int64")
+    return n.add("add", [made, begins])
 
 
 def _softmax(operator: str) -> Translate:
@@ -177,7 +190,7 @@ def _lp_pool(n: OnnxNode) -> Value:
     x = n.add("abs", [n.input(0)])
     x = n.add("multiply", [x, x]) if p == 2 else _power(n, x, p)
     strides, dilation = (n.attr(name, [1] * len(window)) for name in ("strides", "dilations"))
-    padding = _sides(n, x.shape[2:], window, strides, dilation)
+    padding = window_sides(n, x.shape[2:], window, strides, dilation)
     mean = n.add(
         "pool", [x], kind="avg", window=list(window), strides=list(strides), padding=padding,
         dilation=list(dilation), ceil_mode=bool(n.attr("ceil_mode", 0)), count_include_pad=True,
@@ -191,6 +204,13 @@ def _power(n: OnnxNode, x: Value, p: float) -> Value:
 
 def _root(n: OnnxNode, x: Value, p: float) -> Value:
     return n.add("sqrt", [x]) if p == 2 else _power(n, x, 1 / p)
+
+
+def _global_lp_pool(n: OnnxNode) -> Value:
+    x, p = n.input(0), n.attr("p", 2)
+    powers = _power(n, n.add("abs", [x]), p)
+    axes = list(range(2, len(x.shape)))
+    return _root(n, n.add("sum", [powers], axes=axes, keepdims=True), p)
 
 
 def _lp_normalization(n: OnnxNode) -> Value:
@@ -237,6 +257,7 @@ TABLE: dict[str, Translate] = {
     "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
     "GlobalAveragePool": lambda n: n.add("global_pool", [n.input(0)], kind="avg"),
+    "GlobalLpPool": _global_lp_pool,
     "GlobalMaxPool": lambda n: n.add("global_pool", [n.input(0)], kind="max"),
     "GroupNormalization": _norm("group_norm", groups="num_groups"),
     "Hardmax": _hardmax,
@@ -247,7 +268,6 @@ TABLE: dict[str, Translate] = {
     "LpPool": _lp_pool,
     "LogSoftmax": _softmax("log_softmax"),
     "MatMul": lambda n: n.add("matmul", n.inputs),
-    "MaxPool": _pool("max"),
     "Softmax": _softmax("softmax"),
     "TopK": _top_k,
 }

@@ -155,8 +155,10 @@ def _network(
                 v if v is None else n.add("transpose", [v], axes=(1, 0, 2)) for v in n.inputs[5:7]
             ]
         length, batch, _ = x.shape
-        if n.has(4) and not np.all(np.asarray(n.known(4)) == length):
-            raise n.refused("its sequences have different lengths")
+        lengths = n.input(4) if n.has(4) else None
+        known = n.builder.known(lengths)
+        if known is not None and np.all(known == length):
+            lengths = None
         way, count = n.attr("direction", "forward"), n.input(1).shape[0]
         names = n.attr("activations", list(default) * count)
         states = 2 if gates == 4 else 1
@@ -165,7 +167,7 @@ def _network(
         for k in range(count):
             cell = _Cell(n, k, gates, names)
             backwards = way == "reverse" or k == 1
-            made, end = _run(cell, step, x, states, backwards)
+            made, end = _run(cell, step, x, states, backwards, lengths)
             outputs.append(made)
             last.append(end)
         hidden = n.input(2).shape[2]
@@ -175,9 +177,13 @@ def _network(
 
 
 def _run(
-    c: _Cell, step: Callable[[_Cell, Value, State], State], x: Value, states: int, backwards: bool
-) -> tuple[list[Value], State]:
-    """The outputs of all steps, in the order of the sequence, and the last state."""
+    c: _Cell, step: Callable[[_Cell, Value, State], State], x: Value, states: int,
+    backwards: bool, lengths: Value | None,
+) -> tuple[list[Value], State]:  # fmt: skip
+    """The outputs of all steps, in the order of the sequence, and the last state.
+
+    Behind a sequence's length its outputs are 0, and its state stays; backwards, it stays before.
+    """
     length, batch, _ = x.shape
     n = c.n
     given = c.sum(n.add("matmul", [x, c.w]), c.wb)
@@ -185,8 +191,15 @@ def _run(
     made: dict[int, Value] = {}
     for t in reversed(range(length)) if backwards else range(length):
         one = n.add("slice", [given], begin=[t], end=[t + 1], step=[1], axes=[0])
-        state = step(c, reshaped(n, one, one.shape[1:]), state)
-        made[t] = state[0]
+        after = step(c, reshaped(n, one, one.shape[1:]), state)
+        if lengths is None:
+            state = after
+            made[t] = state[0]
+            continue
+        inside = n.add("greater", [lengths, n.constant(t, lengths.dtype)])
+        inside = reshaped(n, inside, (batch, 1))
+        state = tuple(n.add("where", [inside, new, old]) for new, old in zip(after, state))
+        made[t] = n.add("where", [inside, after[0], n.constant(0, x.dtype)])
     return [made[t] for t in range(length)], state
 
 

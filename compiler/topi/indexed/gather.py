@@ -7,8 +7,8 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import IntImm
-from whet.compiler.tir.ops.ops import cast, const
-from whet.compiler.topi.shapes import one_axis, with_axis
+from whet.compiler.tir.ops.ops import const
+from whet.compiler.topi.shapes import check_integers, counted, index_at, one_axis, with_axis
 from whet.compiler.topi.tag import INJECTIVE
 
 
@@ -45,7 +45,9 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     return compute(indices.shape, element, "T_gather", INJECTIVE)
 
 
-def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
+def gather_nd(
+    a: Tensor, indices: Tensor, batch_dims: int = 0, index_axis: int = 0, mode: str = "fast"
+) -> Tensor:
     """``a[indices[0, ...], ..., indices[m - 1, ...], ...]``: the first axis has the m indices.
 
     Args:
@@ -53,6 +55,9 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
         indices: integers; they are not checked: each must be at least 0 and less than its extent.
         batch_dims: dimensions in front of ``a`` that those of the indices behind the first are:
             ``a[y, indices[0, y, ...], ...]``.
+        index_axis: 0, or -1: the last axis has the m indices, as ONNX and TensorFlow have it.
+        mode: ``"fast"``, or ``"count"``: negative indices count from the end, and one outside is
+            the nearest.
 
     Raises:
         ArgumentError: more indices than dimensions, other dimensions in common, or they are no
@@ -60,32 +65,27 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """
     request = f"gather_nd({a}, {indices}, batch_dims={batch_dims})"
     check_integers(indices, request)
-    if not indices.ndim or not isinstance(indices.shape[0], IntImm):
-        raise ArgumentError(request, "the first dimension of the indices is no constant")
-    count = int(indices.shape[0].value)
-    rank = indices.ndim - 1
+    if index_axis not in (0, -1) or mode not in ("fast", "count"):
+        raise ArgumentError(request, "index_axis is 0 or -1, mode is 'fast' or 'count'")
+    if not indices.ndim or not isinstance(indices.shape[index_axis], IntImm):
+        raise ArgumentError(request, "the dimension of the indices of an element is no constant")
+    own_shape = indices.shape[1:] if index_axis == 0 else indices.shape[:-1]
+    count, rank = int(indices.shape[index_axis]), len(own_shape)
     if not isinstance(batch_dims, int) or not 0 <= batch_dims <= min(rank, a.ndim):
         raise ArgumentError(request, f"{batch_dims} dimensions in common, of {rank} and {a.ndim}")
     if not 1 <= count <= a.ndim - batch_dims:
         raise ArgumentError(request, f"{count} indices for {a.ndim - batch_dims} dimensions")
-    for d, (x, y) in enumerate(zip(indices.shape[1 : batch_dims + 1], a.shape)):
+    for d, (x, y) in enumerate(zip(own_shape[:batch_dims], a.shape)):
         if not x == y:
             raise ArgumentError(request, f"dimension {d} has {y} elements and {x} indices")
 
     def element(*i: Any) -> Any:
-        own = [index_at(indices, const(m), *i[:rank]) for m in range(count)]
+        own = []
+        for m in range(count):
+            place = (const(m), *i[:rank]) if index_axis == 0 else (*i[:rank], const(m))
+            index = index_at(indices, *place)
+            own.append(index if mode == "fast" else counted(index, a.shape[batch_dims + m]))
         return a(*i[:batch_dims], *own, *i[rank:])
 
-    shape = (*indices.shape[1:], *a.shape[batch_dims + count :])
+    shape = (*own_shape, *a.shape[batch_dims + count :])
     return compute(shape, element, "T_gather_nd", INJECTIVE)
-
-
-def check_integers(indices: Tensor, request: str) -> None:
-    """Refuse indices that are no integers."""
-    if not indices.dtype.startswith(("int", "uint")):
-        raise ArgumentError(request, f"the indices are {indices.dtype}, not integers", "cast them")
-
-
-def index_at(indices: Tensor, *place: Any) -> Any:
-    """One of the indices, in the type that indices are computed with."""
-    return cast("int64" if indices.dtype.endswith("64") else "int32", indices(*place))

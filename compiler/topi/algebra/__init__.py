@@ -1,0 +1,1 @@
+"""Products and properties of matrices of any rank."""

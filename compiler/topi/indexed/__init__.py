@@ -1,0 +1,1 @@
+"""Operators that pick, put and order elements by indices."""
