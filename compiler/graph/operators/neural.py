@@ -134,7 +134,11 @@ def _pool(
     """
     rank = len(window)
     if rank == 1:  # an image of one row
-        more = {"window": [1, *window], "strides": [1, *strides], "dilation": [1, *dilation]}
+        more: dict[str, Any] = {
+            "window": [1, *window],
+            "strides": [1, *strides],
+            "dilation": [1, *dilation],
+        }
         image = topi.expand_dims(x, 2)
         sides = [0, padding[0], 0, padding[1]]
         made = _pool(
