@@ -16,20 +16,26 @@ from whet.compiler.graph.memory import ALIGNMENT, Arena, planned
 from whet.compiler.graph.model import Call, Model
 from whet.compiler.jit.loader import LoadedCode
 from whet.compiler.runtime.arrays.aligned import aligned_empty
+from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 
 NAME = "model"
 
 
-def compiled(graph: Graph, target: Target) -> Model:
+def compiled(graph: Graph, target: Target, device: Device | None = None) -> Model:
     """A model that runs here.
 
     Args:
         graph: after its passes.
         target: canonical.
+        device: of a target with threads, where it runs; None: the first of its kind.
     """
-    return _Plan(graph, group_tasks(graph, target), views(graph), target).model()
+    if target.kind.row.has_threads:
+        from whet.autotune.models.on_device import device_model
+
+        return device_model(graph, target, device)
+    return Plan(graph, group_tasks(graph, target), views(graph), target).model()
 
 
 def model_tasks(graph: Graph, target: Target) -> list[tuple[Task, int]]:
@@ -48,7 +54,7 @@ def model_tasks(graph: Graph, target: Target) -> list[tuple[Task, int]]:
     return sorted(found, key=lambda one: -one[0].flop * one[1])
 
 
-class _Plan:
+class Plan:
     """The places of all values, and the calls."""
 
     def __init__(
@@ -103,8 +109,8 @@ class _Plan:
             self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         return self.known[key]
 
-    def model(self) -> Model:
-        """The model."""
+    def calls(self) -> list[Call]:
+        """The calls, in order; the constants that they read are placed."""
         calls = []
         for g in self.tasks:
             kernel = self.kernels[g.task.key]
@@ -113,19 +119,27 @@ class _Plan:
                 x.reshape(v.shape) if isinstance(x, np.ndarray) else x
                 for x, v in zip(given, g.args)
             ]
-            places = tuple(
-                self.constant(x) if isinstance(x, np.ndarray) else self.place(x)
-                for x in kernel.arranged(given)
-            )
             origins = tuple(n.origin for n in g.group.nodes if n.origin)
             moved = sum(v.bytes for v in g.args)
             calls.append(
                 Call(
-                    g.group.name, kernel.symbol, origins, places,
+                    g.group.name, kernel.symbol, origins, self.places(kernel, given),
                     tuple(v.name for v in g.group.outputs), g.task.flop, moved,
                     kernel.tuned_by,
                 )
             )  # fmt: skip
+        return calls
+
+    def places(self, kernel: Kernel, given: Sequence[Value | np.ndarray]) -> tuple[Place, ...]:
+        """Where a kernel's arguments are; weights are packed now."""
+        return tuple(
+            self.constant(x) if isinstance(x, np.ndarray) else self.place(x)
+            for x in kernel.arranged(given)
+        )
+
+    def model(self) -> Model:
+        """The model."""
+        calls = self.calls()
         memory = aligned_empty((max(self.size, 1),), np.dtype(np.uint8))
         for place, array in zip(self.known.values(), self.constants):
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

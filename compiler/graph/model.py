@@ -163,6 +163,10 @@ class Model:
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The inputs in order, compact and of their types."""
+        return [_fitting(v, x) for v, x in zip(self.inputs, self._in_order(args, named))]
+
+    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The inputs in order, as they were given."""
         names = [v.name for v in self.inputs]
         for name in named:
             if name not in names:
@@ -175,7 +179,7 @@ class Model:
                 f"model(...) with {len(args) + len(named)} arrays",
                 f"it takes {len(names)}: {', '.join(map(str, self.inputs))}",
             )
-        return [_fitting(v, given[v.name]) for v in self.inputs]
+        return [given[name] for name in names]
 
 
 def _fitting(v: Value, given: Any) -> np.ndarray:
