@@ -306,9 +306,7 @@ def _of(memory: DeviceArray, offset: int, param: Any) -> DeviceArray:
     return _view(memory, offset, tuple(int(str(d)) for d in param.shape), np.dtype(param.dtype))
 
 
-def _view(
-    memory: DeviceArray, offset: int, shape: tuple[int, ...], dtype: np.dtype
-) -> DeviceArray:
+def _view(memory: DeviceArray, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
     """An array in a memory."""
     described = describe(shape, dtype)
     assert offset + described.nbytes <= memory.nbytes

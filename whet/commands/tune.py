@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from whet.autotune.samplers import SAMPLERS
-from whet.commands.words import ManyArgs, Seconds, load_task, value
+from whet.commands.words import ManyArgs, Seconds, load_task, sizes, value
 
 LEVELS = ("full", "quick")
 
@@ -108,19 +108,10 @@ def _of_model(
 
     if weight:
         raise click.UsageError("--weight: the tasks of a model count as often as it runs them")
-    found = model_tasks(file, dict(map(_sizes, shape)), target)
+    found = model_tasks(file, dict(map(sizes, shape)), target)
     if not found:
         raise click.UsageError(f"{file}: nothing of it is computed when it runs")
     return [task for task, _ in found], tuple(float(count) for _, count in found)
-
-
-def _sizes(said: str) -> tuple[str, Any]:
-    name, _, sizes = said.partition("=")
-    parts = sizes.split(",")
-    if not name or not all(p.strip().isdigit() for p in parts):
-        raise click.UsageError(f"--shape {said!r}: e.g. batch=1, or x=1,3,224,224")
-    numbers = tuple(map(int, parts))
-    return name, numbers[0] if len(numbers) == 1 else numbers
 
 
 def _early_stop(said: str | None) -> bool | int:

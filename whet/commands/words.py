@@ -217,3 +217,13 @@ def load_task(
     raise click.UsageError(
         f"{place} has no task {name!r}; its tasks and templates: {', '.join(known) or '(none)'}"
     )
+
+
+def sizes(said: str) -> tuple[str, Any]:
+    """``--shape``: the name of an input or a dimension, and its sizes."""
+    name, _, sizes = said.partition("=")
+    parts = sizes.split(",")
+    if not name or not all(p.strip().isdigit() for p in parts):
+        raise click.UsageError(f"--shape {said!r}: e.g. batch=1, or x=1,3,224,224")
+    numbers = tuple(map(int, parts))
+    return name, numbers[0] if len(numbers) == 1 else numbers
