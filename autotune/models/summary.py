@@ -64,19 +64,21 @@ def group_rows(graph: Graph, target: Target) -> list[GroupRow]:
         with target:
             by = resolved_in_force(g.task.workload).tuned_by
         nodes = g.group.nodes
+        kinds = [k for k in map(kind_of, nodes) if k is not Kind.OPAQUE]
+        read = [seen.get(v, v) for v in g.group.inputs]
         rows.append(
             GroupRow(
-                tuple(n.operator for n in nodes),
-                max((k for n in nodes if (k := kind_of(n)) is not Kind.OPAQUE), default=Kind.OPAQUE),
-                tuple(n.origin for n in nodes if n.origin),
-                tuple(seen.get(v, v) for v in g.group.inputs if seen.get(v, v) not in graph.constants),
-                g.group.outputs,
-                g.task.flop,
-                sum(v.bytes for v in g.args),
-                g.task.key,
-                by,
+                operators=tuple(n.operator for n in nodes),
+                kind=max(kinds, default=Kind.OPAQUE),
+                origins=tuple(n.origin for n in nodes if n.origin),
+                inputs=tuple(v for v in read if v not in graph.constants),
+                outputs=g.group.outputs,
+                flop=g.task.flop,
+                moved=sum(v.bytes for v in g.args),
+                task=g.task.key,
+                tuned_by=by,
             )
-        )  # fmt: skip
+        )
     return rows
 
 

@@ -55,7 +55,8 @@ def functions_of(module: Module) -> list[CudaFunction]:
 def _of_call(call: Call, function: CudaFunction) -> list[ModelLaunch]:
     plan = function.plan
     arrays = [p for p in function.signature.params if isinstance(p, BufferParam)]
-    sizes = {a.name: _bytes(a.shape, a.dtype) for a in (*arrays, *plan.temporaries)}
+    sizes = {a.name: _bytes(a.shape, a.dtype) for a in arrays}
+    sizes |= {t.name: _bytes(t.shape, t.dtype) for t in plan.temporaries}
     found = []
     for x in plan.launches:
         grid, block = _three(x.grid), _three(x.block)

@@ -13,10 +13,10 @@ from whet.compiler.graph.kinds import Kind
 
 WIDE, HIGH = 236.0, 84.0
 """Units from box to box across and down."""
-BOX_WIDTH, BOX_HEIGHT = 212.0, 54.0
+BOX_WIDTH, BOX_HEIGHT = 212.0, 58.0
 MARGIN, HEAD = 24.0, 66.0
 """Units around the drawing, and above it for the title and the legend."""
-LETTERS = 34
+LETTERS = 30
 """Characters of a line in a box."""
 STYLE = """
 text { font: 11px system-ui, sans-serif; fill: #1b1f24; text-anchor: middle; }
@@ -24,7 +24,7 @@ text { font: 11px system-ui, sans-serif; fill: #1b1f24; text-anchor: middle; }
 .key { text-anchor: start; } .name { font-weight: 600; } .quiet { fill: #57606a; }
 .edge { stroke: #8c959f; fill: none; stroke-width: 1.2; }
 .box { stroke: #57606a; stroke-width: 0.8; } .tuned { stroke: #1b1f24; stroke-width: 2; }
-.share { fill: #d55e00; } .rest { fill: #ffffff; }
+.share { fill: #d55e00; }
 """
 COLOURS = {
     Kind.CONTRACTION: ("#b6d4f2", "contraction"),
@@ -127,10 +127,7 @@ def _group(row: GroupRow, share: float | None, longest: float, x: float, y: floa
     bar = []
     if share is not None:
         place: dict[str, Any] = {"x": _n(left), "y": _n(top + BOX_HEIGHT - 4), "height": 4}
-        bar = [
-            tag("rect", width=BOX_WIDTH, class_="rest", **place),
-            tag("rect", width=_n(BOX_WIDTH * share / longest), class_="share", **place),
-        ]
+        bar = [tag("rect", width=_n(BOX_WIDTH * share / longest), class_="share", **place)]
     return tag(
         "g",
         tag("title", "\n".join(whole)),

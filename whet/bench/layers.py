@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 SWEEPS = 8
 """Passes over all layers, down and up in turn."""
@@ -50,7 +51,7 @@ def layered(boxes: int, edges: Sequence[tuple[int, int]], thin: float = 0.15) ->
             layer.append(at)
             widths.append(thin)
         chains.append([*chain, b])
-    links = [pair for chain in chains for pair in zip(chain, chain[1:])]
+    links = [pair for chain in chains for pair in pairwise(chain)]
     rows: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
     for n, at in enumerate(layer):
         rows[at].append(n)
