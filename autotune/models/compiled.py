@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
+from whet.autotune.models.cache import ModelCache
+from whet.autotune.models.constants import Constants, Stored
 from whet.autotune.models.kernels import GroupTask, Kernel, built, group_tasks
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
-from whet.compiler.graph.executor import ARENA, CONSTANTS, Place, Step, model_function
+from whet.compiler.graph.executor import ARENA, Place, Step, model_function
 from whet.compiler.graph.fusion import views
-from whet.compiler.graph.ir import Graph, Value, digest
-from whet.compiler.graph.memory import ALIGNMENT, Arena, planned
+from whet.compiler.graph.image import linked
+from whet.compiler.graph.ir import Graph, Value
+from whet.compiler.graph.memory import Arena, planned
 from whet.compiler.graph.model import Call, Model
-from whet.compiler.jit.loader import LoadedCode
-from whet.compiler.runtime.arrays.aligned import aligned_empty
-from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 
 NAME = "model"
 
 
-def compiled(graph: Graph, target: Target) -> Model:
+def compiled(graph: Graph, target: Target, cache: ModelCache | None = None) -> Model:
     """A model that runs here.
 
     Args:
         graph: after its passes.
         target: canonical.
+        cache: where its kernels may be already, and are kept.
     """
-    return _Plan(graph, group_tasks(graph, target), views(graph), target).model()
+    return _Plan(graph, group_tasks(graph, target), views(graph), target, cache).model()
 
 
 def model_tasks(graph: Graph, target: Target) -> list[tuple[Task, int]]:
@@ -57,17 +56,16 @@ class _Plan:
         given: Sequence[GroupTask],
         seen: Mapping[Value, Value],
         target: Target,
+        cache: ModelCache | None,
     ) -> None:
         self.graph, self.views, self.target = graph, seen, target
         self.tasks = list(given)
         kernels: dict[str, Kernel] = {}
         for g in given:
             if g.task.key not in kernels:
-                kernels[g.task.key] = built(g.task)
+                kernels[g.task.key] = built(g.task, cache)
         self.kernels = kernels
-        self.constants: list[np.ndarray] = []
-        self.size = 0
-        self.known: dict[str, Place] = {}
+        self.constants = Constants(graph)
         self.named = {v: Place(v.name) for v in (*graph.inputs, *graph.outputs)}
         # what is reshaped to an output is computed there
         self.named |= {seen[v]: Place(v.name) for v in graph.outputs if v in seen}
@@ -94,28 +92,14 @@ class _Plan:
         r = self.root(v)
         return self.named[r] if r in self.named else Place(ARENA, self.arena.offsets[r])
 
-    def constant(self, array: np.ndarray) -> Place:
-        """Where a constant is, which is added where it is new."""
-        key = digest(array)
-        if key not in self.known:
-            self.known[key] = Place(CONSTANTS, self.size)
-            self.constants.append(array)
-            self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
-        return self.known[key]
-
     def model(self) -> Model:
         """The model."""
         calls = []
         for g in self.tasks:
             kernel = self.kernels[g.task.key]
-            given = [self.graph.constants.get(self.root(v), v) for v in g.args]
-            given = [
-                x.reshape(v.shape) if isinstance(x, np.ndarray) else x
-                for x, v in zip(given, g.args)
-            ]
             places = tuple(
-                self.constant(x) if isinstance(x, np.ndarray) else self.place(x)
-                for x in kernel.arranged(given)
+                self.constants.place(x) if isinstance(x, Stored) else self.place(x)
+                for x in kernel.arranged([self._argument(v) for v in g.args])
             )
             origins = tuple(n.origin for n in g.group.nodes if n.origin)
             moved = sum(v.bytes for v in g.args)
@@ -126,20 +110,18 @@ class _Plan:
                     kernel.tuned_by,
                 )
             )  # fmt: skip
-        memory = aligned_empty((max(self.size, 1),), np.dtype(np.uint8))
-        for place, array in zip(self.known.values(), self.constants):
-            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            memory[place.offset : place.offset + flat.size] = flat
-        symbols = {
-            name: k.module.address_of(name)
-            for k in self.kernels.values()
-            for name in [f"{k.symbol}__raw"]
-        }
         steps = [Step(c.kernel, c.places) for c in calls]
         inputs, outputs = self.graph.inputs, self.graph.outputs
-        func = model_function(NAME, inputs, outputs, self.size, self.arena.size, steps)
+        size = self.constants.size
+        func = model_function(NAME, inputs, outputs, size, self.arena.size, steps)
         with self.target:
             artifact = driver.compile_module(driver.lower(func, name=NAME), self.target)
-        function = Module(artifact, LoadedCode(artifact.object, symbols=symbols))
         modules = {k.symbol: k.module for k in self.kernels.values()}
+        function = linked(artifact, modules)
+        memory = self.constants.memory()
         return Model(inputs, outputs, function, modules, memory, self.arena, calls)
+
+    def _argument(self, v: Value) -> Value | Stored:
+        """A value as an argument of a task: a constant by what it is."""
+        r = self.root(v)
+        return Stored(r, v.shape, v.dtype) if r in self.graph.constants else v

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Model:
         calls: what it does, in order.
 
     Attributes:
-        calls: what it does, in order.
+        calls, function, kernels, constants, arena: as given.
 
     Threads may call one model at the same time: each call has an arena of its own while it runs.
     """
@@ -75,9 +76,10 @@ class Model:
     ) -> None:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.calls = tuple(calls)
-        self._function, self._kernels = function, dict(kernels)
-        self._constants, self.arena = constants, arena
-        self._free: list[np.ndarray] = []  # arenas that no call uses: as many as ran at once
+        self.function, self.kernels = function, dict(kernels)
+        self.constants, self.arena = constants, arena
+        self._memory = self._arena()
+        self._free = [self._memory]  # arenas that no call uses: as many as ran at once
         self._types = [(v.shape, np.dtype(v.dtype)) for v in self.inputs]
         self._made = [(v.shape, np.dtype(v.dtype), _new(v)) for v in self.outputs]
 
@@ -110,7 +112,7 @@ class Model:
         """
         memory = self._taken()
         try:
-            self._function(*inputs, *out, self._constants, memory)
+            self.function(*inputs, *out, self.constants, memory)
         finally:
             self._free.append(memory)
 
@@ -119,7 +121,24 @@ class Model:
         try:
             return self._free.pop()  # one step for all threads
         except IndexError:
-            return aligned_empty((max(self.arena.size, 1),), np.dtype(np.uint8))
+            return self._arena()
+
+    def _arena(self) -> np.ndarray:
+        return aligned_empty((max(self.arena.size, 1),), np.dtype(np.uint8))
+
+    def export(self, path: str | os.PathLike[str], name: str = "") -> None:
+        """Write a package, which :func:`whet.load` and C programs run without a compiler.
+
+        Args:
+            path: the file, by custom in ``.whet``.
+            name: the model's name in it; by default the file's.
+
+        Raises:
+            ArtifactError: it cannot be written, or there is no C compiler to link its code.
+        """
+        from whet.compiler.graph.package import write
+
+        write(self, path, name)
 
     def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
         """All values that kernels make, by their names: the kernels run one by one.
@@ -131,7 +150,7 @@ class Model:
         memory = self._memories(self._given(args, named))
         for call in self.calls:
             arrays = self._arrays(call, memory)
-            self._kernels[call.kernel](*arrays)
+            self.kernels[call.kernel](*arrays)
             for name, array in zip(call.outputs, arrays[-len(call.outputs) :]):
                 made[name] = array.copy()
         return made
@@ -148,7 +167,7 @@ class Model:
         best = [float("inf")] * len(self.calls)
         for _ in range(rounds):
             for k, (call, arrays) in enumerate(zip(self.calls, given)):
-                kernel = self._kernels[call.kernel]
+                kernel = self.kernels[call.kernel]
                 begin = time.perf_counter()
                 kernel(*arrays)
                 best[k] = min(best[k], time.perf_counter() - begin)
@@ -160,12 +179,12 @@ class Model:
         arrays |= {v.name: aligned_empty(v.shape, np.dtype(v.dtype)) for v in self.outputs}
         found = {name: a.reshape(-1).view(np.uint8) for name, a in arrays.items()}
         # its own, which nobody gives back: what is made of it may live on
-        return {**found, ARENA: self._taken(), CONSTANTS: self._constants}
+        return {**found, ARENA: self._taken(), CONSTANTS: self.constants}
 
     def _arrays(self, call: Call, memory: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """A kernel's arguments, as arrays in these memories."""
         found = []
-        params = self._kernels[call.kernel].artifact.signatures[0].params
+        params = self.kernels[call.kernel].artifact.signatures[0].params
         for place, param in zip(call.places, params):
             assert isinstance(param, BufferParam)
             shape, kind = tuple(int(str(d)) for d in param.shape), np.dtype(param.dtype)

@@ -7,18 +7,15 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from whet.autotune.apply import apply_best
-from whet.autotune.models.compiled import compiled
-from whet.autotune.models.compiled import model_tasks as tasks_of_graph
-from whet.autotune.tasks.task import Task
-from whet.compiler.graph import Graph
-from whet.compiler.graph.model import Model
-from whet.compiler.graph.passes import optimized
+from whet.compiler.graph.ir import Graph
 from whet.compiler.target import Target
-from whet.frontends.onnx import from_onnx
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from whet.autotune.models.cache import ModelCache
+    from whet.autotune.tasks.task import Task
+    from whet.compiler.graph.model import Model
 
 
 def compile(
@@ -27,6 +24,7 @@ def compile(
     target: Target | str | Mapping[str, Any] | None = None,
     log: str | os.PathLike[str] | Any = None,
     constants: Mapping[str, np.ndarray] | None = None,
+    cache: bool | str | os.PathLike[str] = True,
 ) -> Model:
     """A model as a function of arrays, compiled for a target.
 
@@ -36,6 +34,8 @@ def compile(
         target: what to compile for; None: the target in force, else this machine's CPU.
         log: a tuning log, its path or its URL: kernels take their best configs from it.
         constants: an input's name -> its value, where shapes depend on it.
+        cache: keep what is built, and take what was built before: True: in the folder ``WHET_CACHE``
+            (by default ``~/.cache/whet``; ``0``: nowhere); or in the folder given; False: nowhere.
 
     Returns:
         ``model(x)``, which returns new arrays; ``model.run([x], out=[y])`` fills given ones.
@@ -45,10 +45,36 @@ def compile(
         TargetError: the target is unknown.
         LogError: the log cannot be read.
     """
-    graph, chosen = _given(model, shapes, target, constants)
+    from whet.autotune.models.cache import ModelCache, model_key
+
+    chosen = _target(target)
+    kept = ModelCache.of(cache)
+    key = None if kept is None else model_key(model, shapes, chosen, log, constants)
+    if kept is None or key is None:
+        return _compiled(model, shapes, chosen, log, constants, kept)
+    found = kept.model(key)
+    if found is None:
+        found = _compiled(model, shapes, chosen, log, constants, kept)
+        kept.keep_model(key, found)
+    return found
+
+
+def _compiled(
+    model: Any,
+    shapes: Mapping[str, Any] | None,
+    target: Target,
+    log: Any,
+    constants: Mapping[str, np.ndarray] | None,
+    cache: ModelCache | None,
+) -> Model:
+    """A model that is built here, its kernels taken from the cache where they are there."""
+    from whet.autotune.apply import apply_best
+    from whet.autotune.models.compiled import compiled
+
+    graph = _graph(model, shapes, constants)
     context = contextlib.nullcontext() if log is None else apply_best(log)
     with context:
-        return compiled(graph, chosen)
+        return compiled(graph, target, cache)
 
 
 def model_tasks(
@@ -68,19 +94,24 @@ def model_tasks(
     Raises:
         ArgumentError, TargetError: as of :func:`compile`.
     """
-    return tasks_of_graph(*_given(model, shapes, target, constants))
+    from whet.autotune.models.compiled import model_tasks as tasks_of_graph
+
+    return tasks_of_graph(_graph(model, shapes, constants), _target(target))
 
 
-def _given(
-    model: Any,
-    shapes: Mapping[str, Any] | None,
-    target: Target | str | Mapping[str, Any] | None,
-    constants: Mapping[str, np.ndarray] | None,
-) -> tuple[Graph, Target]:
-    """The graph after its passes, and the canonical target."""
-    graph = model if isinstance(model, Graph) else from_onnx(model, shapes, constants)
-    chosen = target if isinstance(target, Target) else None
-    if chosen is None:
-        in_force = Target.current(allow_none=True)
-        chosen = Target(target) if target is not None else in_force or Target("llvm")
-    return optimized(graph), chosen.canonical()
+def _graph(
+    model: Any, shapes: Mapping[str, Any] | None, constants: Mapping[str, np.ndarray] | None
+) -> Graph:
+    """The graph after its passes."""
+    from whet.compiler.graph.passes import optimized
+    from whet.frontends.onnx import from_onnx
+
+    return optimized(model if isinstance(model, Graph) else from_onnx(model, shapes, constants))
+
+
+def _target(target: Target | str | Mapping[str, Any] | None) -> Target:
+    """The canonical target."""
+    if isinstance(target, Target):
+        return target.canonical()
+    in_force = Target.current(allow_none=True)
+    return (Target(target) if target is not None else in_force or Target("llvm")).canonical()

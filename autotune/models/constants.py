@@ -1,0 +1,89 @@
+"""The constants of a model in one memory: those that kernels pack are packed to their place.
+
+Places come first, and bytes last, so that nothing is there twice: a model's weights are most of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.graph.executor import CONSTANTS, Place
+from whet.compiler.graph.ir import Graph, Value
+from whet.compiler.graph.memory import ALIGNMENT
+from whet.compiler.runtime.arrays.aligned import aligned_empty
+from whet.compiler.runtime.module import Module
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array that kernels read and no call changes.
+
+    Attributes:
+        made_of: the constant; or the arguments of the function that packs.
+        shape, dtype: as it is stored.
+        packed_by: the module whose kernel takes it packed; None: it is stored as it is.
+        which: its number among the arrays that are packed together.
+    """
+
+    made_of: Value | tuple[Value | Stored, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    packed_by: Module | None = None
+    which: int = 0
+
+    @property
+    def key(self) -> Any:
+        """The identity of its bytes, whatever it is seen as."""
+        return self.made_of, self.packed_by and id(self.packed_by), self.which
+
+
+class Constants:
+    """The places of what is stored.
+
+    Args:
+        graph: whose constants are asked for.
+
+    Attributes:
+        size: bytes of all.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._arrays = graph.constants
+        self._places: dict[Any, tuple[Place, Stored]] = {}
+        self.size = 0
+
+    def place(self, one: Stored) -> Place:
+        """Where an array is, which is added where it is new."""
+        key = one.key
+        if key not in self._places:
+            self._places[key] = Place(CONSTANTS, self.size), one
+            size = np.dtype(one.dtype).itemsize * int(np.prod(one.shape, dtype=np.int64))
+            self.size += -(-size // ALIGNMENT) * ALIGNMENT
+        return self._places[key][0]
+
+    def memory(self) -> np.ndarray:
+        """All bytes; those between arrays are 0."""
+        memory = aligned_empty((max(self.size, 1),), np.dtype(np.uint8))
+        end = 0
+        together: dict[Any, dict[int, np.ndarray]] = {}
+        for place, one in self._places.values():
+            memory[end : place.offset] = 0
+            dtype, count = np.dtype(one.dtype), int(np.prod(one.shape, dtype=np.int64))
+            end = place.offset + dtype.itemsize * count
+            view = memory[place.offset : end].view(dtype).reshape(one.shape)
+            if one.packed_by is None:
+                view[...] = self._array(one)
+            else:
+                together.setdefault((one.packed_by, one.made_of), {})[one.which] = view
+        memory[end:] = 0
+        for (module, weights), outputs in together.items():
+            given = tuple(map(self._array, weights))
+            module.entry_func.pack_weights(*given, out=[outputs[k] for k in sorted(outputs)])
+        return memory
+
+    def _array(self, one: Any) -> np.ndarray:
+        assert isinstance(one, Stored) and isinstance(one.made_of, Value)
+        return self._arrays[one.made_of].reshape(one.shape)
