@@ -61,7 +61,7 @@ class ModelCache:
         """Keep a model, if it can be."""
         entries, blobs = image.parts(model)
         index = {"artifacts": entries, "models": [image.described(model)]}
-        self._keep(key, ".model", index, [*blobs, memoryview(model.constants)])
+        self._keep(key, ".model", index, [*blobs, memoryview(model._constants)])
 
     def kernel(self, key: str) -> Artifact | None:
         """The kernel of a key; None: there is none that is whole."""

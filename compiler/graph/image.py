@@ -74,7 +74,7 @@ def _check_sizes(function: Module, values: Sequence[Value], constants: int, aren
 
 def parts(model: Model) -> tuple[list[Json], list[Blob]]:
     """The code of a model, its function first: for each artifact its data, an object and a text."""
-    modules = [model.function, *model.kernels.values()]
+    modules = [model._function, *model._kernels.values()]
     entries: list[Json] = []
     blobs: list[Blob] = []
     for module in modules:

@@ -59,7 +59,7 @@ class Model:
         calls: what it does, in order.
 
     Attributes:
-        calls, function, kernels, constants, arena: as given.
+        inputs, outputs, arena, calls: as given.
 
     Threads may call one model at the same time: each call has an arena of its own while it runs.
     """
@@ -76,8 +76,8 @@ class Model:
     ) -> None:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.calls = tuple(calls)
-        self.function, self.kernels = function, dict(kernels)
-        self.constants, self.arena = constants, arena
+        self._function, self._kernels = function, dict(kernels)
+        self._constants, self.arena = constants, arena
         self._memory = self._arena()
         self._free = [self._memory]  # arenas that no call uses: as many as ran at once
         self._types = [(v.shape, np.dtype(v.dtype)) for v in self.inputs]
@@ -112,7 +112,7 @@ class Model:
         """
         memory = self._taken()
         try:
-            self.function(*inputs, *out, self.constants, memory)
+            self._function(*inputs, *out, self._constants, memory)
         finally:
             self._free.append(memory)
 
@@ -150,7 +150,7 @@ class Model:
         memory = self._memories(self._given(args, named))
         for call in self.calls:
             arrays = self._arrays(call, memory)
-            self.kernels[call.kernel](*arrays)
+            self._kernels[call.kernel](*arrays)
             for name, array in zip(call.outputs, arrays[-len(call.outputs) :]):
                 made[name] = array.copy()
         return made
@@ -167,7 +167,7 @@ class Model:
         best = [float("inf")] * len(self.calls)
         for _ in range(rounds):
             for k, (call, arrays) in enumerate(zip(self.calls, given)):
-                kernel = self.kernels[call.kernel]
+                kernel = self._kernels[call.kernel]
                 begin = time.perf_counter()
                 kernel(*arrays)
                 best[k] = min(best[k], time.perf_counter() - begin)
@@ -179,12 +179,12 @@ class Model:
         arrays |= {v.name: aligned_empty(v.shape, np.dtype(v.dtype)) for v in self.outputs}
         found = {name: a.reshape(-1).view(np.uint8) for name, a in arrays.items()}
         # its own, which nobody gives back: what is made of it may live on
-        return {**found, ARENA: self._taken(), CONSTANTS: self.constants}
+        return {**found, ARENA: self._taken(), CONSTANTS: self._constants}
 
     def _arrays(self, call: Call, memory: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """A kernel's arguments, as arrays in these memories."""
         found = []
-        params = self.kernels[call.kernel].artifact.signatures[0].params
+        params = self._kernels[call.kernel].artifact.signatures[0].params
         for place, param in zip(call.places, params):
             assert isinstance(param, BufferParam)
             shape, kind = tuple(int(str(d)) for d in param.shape), np.dtype(param.dtype)

@@ -119,7 +119,8 @@ def unpacked(request: str, data: bytes | memoryview) -> dict[str, Any]:
             "whet.runtime.load_module",
         )
     body = memoryview(data)[:-DIGEST]
-    if len(data) < _HEAD.size + DIGEST or hashlib.sha256(body).digest() != data[-DIGEST:]:
+    digest = bytes(data[-DIGEST:])
+    if len(data) < _HEAD.size + DIGEST or hashlib.sha256(body).digest() != digest:
         why = f"it is damaged: its {len(data):,} bytes are not its checksum's"
         raise ArtifactError(request, why, COPY_AGAIN)
     _, version, _, length = _HEAD.unpack_from(data)
