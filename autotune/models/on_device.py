@@ -1,32 +1,29 @@
-"""A model for GPUs: the plan of any model, with constants that the device packs."""
+"""Models for GPUs: the plan of any model, with constants that the device packs."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
-from whet.autotune.models.compiled import Plan
-from whet.autotune.models.kernels import Kernel, group_tasks
-from whet.compiler.abi.signature import BufferParam
+from whet.autotune.models.compiled import plans_of
+from whet.autotune.models.constants import Constants, Stored
 from whet.compiler.errors import TargetError
-from whet.compiler.graph.device_model import DeviceModel, Upload
-from whet.compiler.graph.executor import CONSTANTS, Place
-from whet.compiler.graph.fusion import views
-from whet.compiler.graph.ir import Graph, Value, digest
-from whet.compiler.graph.memory import ALIGNMENT
+from whet.compiler.graph.device_model import DeviceConstants, DeviceModel, Upload
+from whet.compiler.graph.ir import Graph, digest
 from whet.compiler.runtime.arrays.device import Device
+from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 
 
-def device_model(graph: Graph, target: Target, device: Device | None) -> DeviceModel:
-    """A model whose kernels a device launches; nothing is asked of the device before its first run.
+def device_models(
+    graphs: Sequence[Graph], target: Target, device: Device | None
+) -> list[DeviceModel]:
+    """Models whose kernels a device launches; nothing is asked of it before the first run.
 
     Args:
-        graph: after its passes.
+        graphs: after their passes.
         target: canonical, of a kind whose kernels can be launched.
-        device: where it runs; None: the first one.
+        device: where they run; None: the first one.
 
     Raises:
         TargetError: kernels of this kind are not launched.
@@ -37,57 +34,58 @@ def device_model(graph: Graph, target: Target, device: Device | None) -> DeviceM
             f"code of kind {target.kind!s} is made, and not launched",
             'models run on "llvm" and "cuda"',
         )
-    plan = _DevicePlan(graph, group_tasks(graph, target), views(graph), target)
-    return plan.on(device or Device("cuda"))
+    where = device or Device("cuda")
+    constants = _Uploaded(graphs)
+    plans = plans_of(graphs, target, constants)
+    held = DeviceConstants(constants.size, constants.uploads(), where)
+    return [
+        DeviceModel(p.graph.inputs, p.graph.outputs, p.modules, held, p.arena, p.calls)
+        for p in plans
+    ]
 
 
-class _DevicePlan(Plan):
-    """The places of all values, and what the constants hold."""
+class _Uploaded(Constants):
+    """Constants that a device takes: equal arrays, packed by equal programs, are there once."""
 
-    def on(self, device: Device) -> DeviceModel:
-        """The model."""
-        self.uploads: list[Upload] = []
-        self.packed: dict[tuple[str, ...], tuple[Place, ...]] = {}
-        calls = self.calls()
-        raw = [
-            Upload((np.ascontiguousarray(array),), (place.offset,))
-            for place, array in zip(self.known.values(), self.constants)
-        ]
-        modules = {k.symbol: k.module for k in self.kernels.values()}
-        return DeviceModel(
-            self.graph.inputs, self.graph.outputs, modules, [*raw, *self.uploads], self.size,
-            self.arena, calls, device,
-        )  # fmt: skip
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        super().__init__(graphs)
+        self._digests: dict[Any, str] = {}
 
-    def places(self, kernel: Kernel, given: Sequence[Value | np.ndarray]) -> tuple[Place, ...]:
-        """Where a kernel's arguments are; room for weights that are packed on the device."""
-        ahead = kernel.signature.ahead
-        if ahead is None:
-            return super().places(kernel, given)
-        weights = [given[k] for k in ahead.weights]
-        packed = self._packed(kernel, [np.ascontiguousarray(w) for w in weights])
-        at = dict(zip(ahead.packed, packed))
-        return tuple(
-            at[k] if k in at else self.constant(x) if isinstance(x, np.ndarray) else self.place(x)
-            for k, x in enumerate(given[place] for place in ahead.places)
-        )
+    def _key(self, one: Stored) -> Any:
+        if one.packed_by is None:
+            return self._digest(one)
+        assert isinstance(one.made_of, tuple)
+        weights = tuple(map(self._digest, one.made_of))
+        return weights, _packing(one.packed_by), one.which
 
-    def _packed(self, kernel: Kernel, weights: Sequence[np.ndarray]) -> tuple[Place, ...]:
-        """The places of a kernel's packed weights; equal ones have one."""
-        key = (kernel.symbol, *map(digest, weights))
-        if key not in self.packed:
-            ahead = kernel.signature.ahead
-            assert ahead is not None
-            made = tuple(self._room(kernel.signature.params[k]) for k in ahead.packed)
-            offsets = tuple(p.offset for p in made)
-            self.uploads.append(Upload(tuple(weights), offsets, kernel.symbol))
-            self.packed[key] = made
-        return self.packed[key]
+    def _digest(self, one: Any) -> str:
+        if one.made_of not in self._digests:
+            self._digests[one.made_of] = digest(self._array(one))
+        return f"{self._digests[one.made_of]} {one.shape}"
 
-    def _room(self, param: object) -> Place:
-        """Room for an array among the constants."""
-        assert isinstance(param, BufferParam)
-        size = math.prod(int(str(d)) for d in param.shape) * np.dtype(param.dtype).itemsize
-        place = Place(CONSTANTS, self.size)
-        self.size += -(-size // ALIGNMENT) * ALIGNMENT
-        return place
+    def uploads(self) -> list[Upload]:
+        """What comes into the device's memory, and where."""
+        found = []
+        together: dict[Any, tuple[Stored, dict[int, int]]] = {}
+        for place, one in self._places.values():
+            if one.packed_by is None:
+                found.append(Upload((self._array(one),), (place.offset,)))
+                continue
+            key = one.packed_by, one.made_of
+            together.setdefault(key, (one, {}))[1][one.which] = place.offset
+        for one, offsets in together.values():
+            assert isinstance(one.made_of, tuple)
+            sources = tuple(map(self._array, one.made_of))
+            each = tuple(offsets[k] for k in sorted(offsets))
+            found.append(Upload(sources, each, one.packed_by))
+        return found
+
+
+def _packing(module: Module) -> str:
+    """The text of the function that packs a kernel's weights, whatever its name."""
+    function = module.entry_func.ahead
+    assert function is not None
+    for lowered in module.ir_module_by_target.values():
+        if function.name in lowered.functions:
+            return str(lowered.functions[function.name]).replace(function.name, "")
+    return function.name

@@ -40,12 +40,67 @@ class Upload:
     Attributes:
         sources: arrays of the host.
         offsets: bytes of the constants, for each array that arises.
-        packs: the symbol of the kernel that takes them packed; empty: the source as it is.
+        packs: the module whose kernel takes them packed; None: the source as it is.
     """
 
     sources: tuple[np.ndarray, ...]
     offsets: tuple[int, ...]
-    packs: str = ""
+    packs: Module | None = None
+
+
+class DeviceConstants:
+    """The constants of models in a device's memory, filled when they are first asked for.
+
+    Args:
+        size: bytes of all.
+        uploads: what they hold; forgotten once it is there.
+        device: whose memory; it need not be there before.
+
+    Attributes:
+        size, device: as given.
+    """
+
+    def __init__(self, size: int, uploads: Sequence[Upload], device: Device) -> None:
+        self.size, self.device = size, device
+        self._uploads = tuple(uploads)
+        self._memory: DeviceArray | None = None
+
+    def checked(self) -> Device:
+        """The device, which has to be there by now.
+
+        Raises:
+            TargetError: it is not.
+        """
+        try:
+            context_of(self.device)
+        except TargetError as error:
+            raise TargetError(
+                f"running a model on {self.device}",
+                f"this machine has no such device: {error}",
+                "it is built: model.launches, model.resources() and model.get_source() need no "
+                'GPU; whet.compile(..., device="cuda-emulator") runs it without one',
+            ) from None
+        return self.device
+
+    def memory(self) -> DeviceArray:
+        """All bytes."""
+        if self._memory is None:
+            made = device_bytes(self.size, self.checked())
+            for upload in self._uploads:
+                self._upload(upload, made)
+            self._memory, self._uploads = made, ()
+        return self._memory
+
+    def _upload(self, upload: Upload, memory: DeviceArray) -> None:
+        if upload.packs is None:
+            (source,), (offset,) = upload.sources, upload.offsets
+            _view(memory, offset, source.shape, source.dtype).copyfrom(np.ascontiguousarray(source))
+            return
+        weights = [copied_to(a, memory.device) for a in upload.sources]
+        pack = upload.packs.entry_func.ahead
+        assert pack is not None
+        params = pack.signature.params[len(weights) :]
+        pack(*weights, *(_of(memory, o, p) for o, p in zip(upload.offsets, params)))
 
 
 _Step = tuple[ReadyPlan, list[Any], list[tuple[int, int]]]
@@ -58,14 +113,11 @@ class DeviceModel(Model):
     Args:
         inputs, outputs: what it takes and gives.
         kernels: symbol -> the kernel's module.
-        uploads: what the constants hold.
-        constants: their bytes.
+        constants: what the kernels read, in the memory of the device that it runs on.
         arena: the places of what lives between kernels.
         calls: what it does, in order.
-        device: where it runs; it need not be there before the first run.
 
-    Attributes:
-        device: where it runs.
+    One model is called by one thread at a time: its arena is shared by its calls.
     """
 
     def __init__(
@@ -73,17 +125,14 @@ class DeviceModel(Model):
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         kernels: Mapping[str, Module],
-        uploads: Sequence[Upload],
-        constants: int,
+        constants: DeviceConstants,
         arena: Arena[Any],
         calls: Sequence[Call],
-        device: Device,
     ) -> None:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
-        self.calls, self.arena, self.device = tuple(calls), arena, device
-        self._kernels, self._uploads = dict(kernels), tuple(uploads)
-        self._size = max(constants, 1)
-        self._held: dict[str, DeviceArray] = {}
+        self.calls, self.arena = tuple(calls), arena
+        self._kernels, self._held = dict(kernels), constants
+        self._between: DeviceArray | None = None
         self._ready: dict[tuple[int, ...], list[_Step]] = {}
 
     @cached_property
@@ -126,7 +175,7 @@ class DeviceModel(Model):
             TargetError: there is no such device.
         """
         inputs = self._in_order(args, named)
-        out: list[Any] = [empty(v.shape, v.dtype, self._checked()) for v in self.outputs]
+        out: list[Any] = [empty(v.shape, v.dtype, self._held.checked()) for v in self.outputs]
         self.run(inputs, out)
         if not any(map(is_shared, inputs)):
             out = [a.numpy() for a in out]
@@ -154,7 +203,7 @@ class DeviceModel(Model):
             self._on_device(v, x, k >= len(inputs)) for k, (v, x) in enumerate(zip(values, given))
         ]
         steps = self._steps(arrays)
-        memory = self._held[ARENA]
+        memory = self._own()[ARENA]
         memory.context.discard(memory.address, memory.nbytes)
         for ready, slots, open_slots in steps:
             filled = list(slots)
@@ -175,7 +224,7 @@ class DeviceModel(Model):
         memory = self._memory_of(args, named)
         for call in self.calls:
             arrays = self._views(call, memory)
-            self._function(call)(*arrays)
+            self._launcher(call)(*arrays)
             for name, array in zip(call.outputs, arrays[-len(call.outputs) :]):
                 made[name] = array.numpy()
         return made
@@ -191,7 +240,7 @@ class DeviceModel(Model):
         """
         memory = self._memory_of(args, named)
         context = memory[ARENA].context
-        steps = [self._function(c).repeater(tuple(self._views(c, memory))) for c in self.calls]
+        steps = [self._launcher(c).repeater(tuple(self._views(c, memory))) for c in self.calls]
         events = [context.event() for _ in range(len(steps) + 1)]
         best = [float("inf")] * len(steps)
         for _ in range(rounds):
@@ -205,7 +254,7 @@ class DeviceModel(Model):
                 best[k] = min(best[k], events[k + 1].seconds_since(events[k]))
         return list(zip(self.calls, best))
 
-    def _function(self, call: Call) -> CudaFunction:
+    def _launcher(self, call: Call) -> CudaFunction:
         function = self._kernels[call.kernel].entry_func
         assert isinstance(function, CudaFunction)
         return function
@@ -215,58 +264,34 @@ class DeviceModel(Model):
         key = tuple(a._layout for a in arrays)
         if key not in self._ready:
             names = [v.name for v in (*self.inputs, *self.outputs)]
-            memory = {**self._memories(), **dict(zip(names, arrays))}
+            memory = {**self._own(), **dict(zip(names, arrays))}
             self._ready[key] = [self._step(call, memory, names) for call in self.calls]
         return self._ready[key]
 
     def _step(self, call: Call, memory: Mapping[str, DeviceArray], names: list[str]) -> _Step:
-        ready, slots = self._function(call).prepared(self._views(call, memory))
+        ready, slots = self._launcher(call).prepared(self._views(call, memory))
         open_slots = [
             (at, names.index(p.argument)) for at, p in enumerate(call.places) if p.argument in names
         ]
         return ready, slots, open_slots
 
-    def _checked(self) -> Device:
-        """The device, which has to be there by now."""
-        try:
-            context_of(self.device)
-        except TargetError as error:
-            raise TargetError(
-                f"running a model on {self.device}",
-                f"this machine has no such device: {error}",
-                "it is built: model.launches, model.resources() and model.get_source() need no "
-                'GPU; whet.compile(..., device="cuda-emulator") runs it without one',
-            ) from None
-        return self.device
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
+        return self._held.device
 
-    def _memories(self) -> dict[str, DeviceArray]:
-        """The arena and the constants in the device's memory, filled before the first run."""
-        if not self._held:
-            device = self._checked()
-            sizes = {ARENA: max(self.arena.size, 1), CONSTANTS: self._size}
-            made: dict[str, Any] = {n: empty((s,), "uint8", device) for n, s in sizes.items()}
-            for upload in self._uploads:
-                self._upload(upload, made[CONSTANTS])
-            self._held, self._uploads = made, ()
-        return self._held
-
-    def _upload(self, upload: Upload, memory: DeviceArray) -> None:
-        if not upload.packs:
-            (source,), (offset,) = upload.sources, upload.offsets
-            _view(memory, offset, source.shape, source.dtype).copyfrom(source)
-            return
-        weights = [copied_to(a, memory.device) for a in upload.sources]
-        pack = self._kernels[upload.packs].entry_func.ahead
-        assert pack is not None
-        params = pack.signature.params[len(weights) :]
-        pack(*weights, *(_of(memory, o, p) for o, p in zip(upload.offsets, params)))
+    def _own(self) -> dict[str, DeviceArray]:
+        """The arena and the constants in the device's memory."""
+        if self._between is None:
+            self._between = device_bytes(self.arena.size, self._held.checked())
+        return {ARENA: self._between, CONSTANTS: self._held.memory()}
 
     def _memory_of(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, DeviceArray]:
         """All that places name, for a run on some inputs."""
-        found = {v.name: empty(v.shape, v.dtype, self._checked()) for v in self.outputs}
+        found = {v.name: empty(v.shape, v.dtype, self._held.checked()) for v in self.outputs}
         given = self._in_order(args, named)
         inputs = {v.name: self._on_device(v, x, False) for v, x in zip(self.inputs, given)}
-        return {**self._memories(), **found, **inputs}  # type: ignore[dict-item]
+        return {**self._own(), **found, **inputs}  # type: ignore[dict-item]
 
     def _views(self, call: Call, memory: Mapping[str, DeviceArray]) -> list[DeviceArray]:
         """A call's arguments, as arrays in these memories."""
@@ -287,7 +312,7 @@ class DeviceModel(Model):
             raise ArgumentError(
                 request, f"an output is filled on {self.device}", "whet.nd.empty(shape, dtype, it)"
             )
-        device = self._checked()
+        device = self._held.checked()
         array = taken_array(given) if shared else copied_to(np.asarray(given), device)
         assert isinstance(array, DeviceArray)
         if array.device != device:
@@ -298,6 +323,13 @@ class DeviceModel(Model):
         if not array.described.flags.c_contiguous:
             raise ArgumentError(request, "the array is not compact", "copy it")
         return array
+
+
+def device_bytes(size: int, device: Device) -> DeviceArray:
+    """Memory of a device, of one byte at least."""
+    made = empty((max(size, 1),), "uint8", device)
+    assert isinstance(made, DeviceArray)
+    return made
 
 
 def _of(memory: DeviceArray, offset: int, param: Any) -> DeviceArray:

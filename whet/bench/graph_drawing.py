@@ -120,7 +120,7 @@ def _group(row: GroupRow, share: float | None, longest: float, x: float, y: floa
     time = "" if share is None else f"{amount(row.seconds or 0, 's')} ({share:.1%}), "
     lines = [
         (" + ".join(row.operators), "name"),
-        (f"{sizes_of(row.outputs[0])}, {work}", ""),
+        (f"{shape_of(row.outputs[0])}, {work}", ""),
         (f"{time}{row.source}", "quiet"),
     ]
     whole = [*(said for said, _ in lines), *row.origins]
@@ -147,7 +147,7 @@ def _outside(v: Value, x: float, y: float) -> Markup:
         "g",
         _box(left, top, OUTSIDE[0], "box", BOX_HEIGHT / 2),
         tag("text", _short(v.name), x=_n(x), y=_n(y - 3), class_="name"),
-        tag("text", _short(f"{v.dtype} {sizes_of(v)}"), x=_n(x), y=_n(y + 13)),
+        tag("text", _short(f"{v.dtype} {shape_of(v)}"), x=_n(x), y=_n(y + 13)),
     )
 
 
@@ -174,7 +174,7 @@ def _path(points: Sequence[Point]) -> Markup:
     return tag("path", d=said, class_="edge")
 
 
-def sizes_of(v: Value) -> str:
+def shape_of(v: Value) -> str:
     """A value's shape, for people."""
     return "×".join(map(str, v.shape)) or "scalar"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whet.commands.words import sizes
+from whet.commands.words import sizes_of
 
 if TYPE_CHECKING:
     from whet.bench.models import ModelComparison
@@ -39,7 +39,7 @@ def bench_model(
 
     if not Path(file).is_file():
         raise click.UsageError(f"{file}: there is no such file")
-    given = dict(map(sizes, shape))
+    given = dict(map(sizes_of, shape))
     graph = whet.from_onnx(file, given)
     models = _models(graph, target, log)
     found = compare(

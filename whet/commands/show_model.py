@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whet.commands.words import sizes
+from whet.commands.words import sizes_of
 
 if TYPE_CHECKING:
     from whet.autotune.models.summary import GroupRow
@@ -50,7 +50,7 @@ def show_model(
     if output is not None:
         _check_output(output)
     chosen = _target(target, device)
-    graph = optimized(whet.from_onnx(file, dict(map(sizes, shape))))
+    graph = optimized(whet.from_onnx(file, dict(map(sizes_of, shape))))
     with contextlib.nullcontext() if tuned is None else apply_best(tuned):
         rows = group_rows(graph, chosen)
     gpu = chosen.kind == "cuda"
@@ -127,7 +127,7 @@ def _registers(kernels: Sequence[str], found: Mapping[str, Resources]) -> str:
 def _table(rows: Sequence[GroupRow], more: Mapping[str, Sequence[str]]) -> list[str]:
     """A line for each group."""
     from whet.autotune.models.summary import shares
-    from whet.bench.graph_drawing import amount, sizes_of
+    from whet.bench.graph_drawing import amount, shape_of
     from whet.bench.table import aligned
 
     part = shares(rows)
@@ -138,7 +138,7 @@ def _table(rows: Sequence[GroupRow], more: Mapping[str, Sequence[str]]) -> list[
         time = [] if part is None else [amount(row.seconds or 0.0, "s"), f"{part[k]:.1%}"]
         lines.append(
             (
-                str(k), " + ".join(row.operators), sizes_of(row.outputs[0]),
+                str(k), " + ".join(row.operators), shape_of(row.outputs[0]),
                 amount(row.flop, "FLOP"), amount(row.moved, "B"), *time,
                 *(column[k] for column in more.values()), row.source,
             )

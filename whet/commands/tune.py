@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from whet.autotune.samplers import SAMPLERS
-from whet.commands.words import ManyArgs, Seconds, load_task, sizes, value
+from whet.commands.words import ManyArgs, Seconds, is_model, load_task, sizes_of, value
 
 LEVELS = ("full", "quick")
 
@@ -73,13 +73,13 @@ def command(
 
     if bool(tasks) == (op is not None):
         raise click.UsageError("give either FILE_OR_MODULE:TASK or --op NAME --args VALUES")
-    if shape and not _is_model(tasks):
+    if shape and not is_model(tasks):
         raise click.UsageError("--shape is for a model: whet tune model.onnx --shape batch=1")
     values = tuple(map(value, args))
     implied = "cuda" if (passed["device"] or "").startswith("cuda") else None
     if op:
         chosen = [create_task(op, values, target or implied, space=space or "full")]
-    elif _is_model(tasks):
+    elif is_model(tasks):
         chosen, weight = _of_model(tasks[0], shape, target, weight)
     else:
         chosen = [load_task(where, values, target, space, implied) for where in tasks]
@@ -96,10 +96,6 @@ def command(
     click.echo(found)
 
 
-def _is_model(tasks: tuple[str, ...]) -> bool:
-    return len(tasks) == 1 and tasks[0].endswith(".onnx")
-
-
 def _of_model(
     file: str, shape: tuple[str, ...], target: str | None, weight: tuple[float, ...]
 ) -> tuple[list[Any], tuple[float, ...]]:
@@ -108,7 +104,7 @@ def _of_model(
 
     if weight:
         raise click.UsageError("--weight: the tasks of a model count as often as it runs them")
-    found = model_tasks(file, dict(map(sizes, shape)), target)
+    found = model_tasks(file, dict(map(sizes_of, shape)), target)
     if not found:
         raise click.UsageError(f"{file}: nothing of it is computed when it runs")
     return [task for task, _ in found], tuple(float(count) for _, count in found)

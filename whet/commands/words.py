@@ -219,8 +219,13 @@ def load_task(
     )
 
 
-def sizes(said: str) -> tuple[str, Any]:
-    """``--shape``: the name of an input or a dimension, and its sizes."""
+def is_model(words: tuple[str, ...]) -> bool:
+    """True for the name of a model's file, alone."""
+    return len(words) == 1 and words[0].endswith(".onnx")
+
+
+def sizes_of(said: str) -> tuple[str, Any]:
+    """The name of an input with its shape, or of a dimension with its size: ``batch=1``."""
     name, _, sizes = said.partition("=")
     parts = sizes.split(",")
     if not name or not all(p.strip().isdigit() for p in parts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,7 +21,7 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
         shape: the extents.
         dtype: of the elements, which are whatever the memory holds.
     """
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
     begin = -memory.__array_interface__["data"][0] % ALIGNMENT
     return memory[begin : begin + size].view(dtype).reshape(shape)
