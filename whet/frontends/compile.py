@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from whet.compiler.errors import TargetError
+from whet.compiler.errors import ArgumentError, TargetError
 from whet.compiler.graph.ir import Graph
 from whet.compiler.target import Target
 
@@ -66,7 +66,8 @@ def compile(
     if each is not None:
         graphs = [_graph(model, one, constants) for one in each]
         return BucketModel(_compiled(graphs, chosen, log, kept, where))
-    key = None if kept is None else model_key(model, shapes, chosen, log, constants)
+    one = cast("Mapping[str, Any] | None", shapes)
+    key = None if kept is None else model_key(model, one, chosen, log, constants)
     found = kept.model(key) if kept is not None and key is not None else None
     if found is None:
         (found,) = _compiled([_graph(model, shapes, constants)], chosen, log, kept, where)
@@ -95,8 +96,12 @@ def _read(model: Any, shapes: Shapes) -> tuple[Any, list[dict[str, Any]] | None]
     """The model, read where its inputs' names have to be known; and the shapes of its buckets."""
     if isinstance(shapes, Mapping) and not any(isinstance(s, Sequence) for s in shapes.values()):
         return model, None
-    if shapes is None or isinstance(model, Graph):
+    if shapes is None:
         return model, None
+    if isinstance(model, Graph):
+        raise ArgumentError(
+            "compile(graph, shapes=...)", "a graph has its sizes", "a graph for each: from_onnx"
+        )
     from whet.frontends.buckets import buckets
     from whet.frontends.onnx.importer import loaded
 
