@@ -20,15 +20,19 @@ from whet.compiler.target import Target
 NAME = "model"
 
 
-def compiled(graph: Graph, target: Target, cache: ModelCache | None = None) -> Model:
+def compiled(
+    graph: Graph, target: Target, cache: ModelCache | None = None, owned: bool = False
+) -> Model:
     """A model that runs here.
 
     Args:
         graph: after its passes.
         target: canonical.
         cache: where its kernels may be already, and are kept.
+        owned: nobody else has the graph: its constants go as soon as they are packed.
     """
-    return _Plan(graph, group_tasks(graph, target), views(graph), target, cache).model()
+    plan = _Plan(graph, group_tasks(graph, target), views(graph), target, cache)
+    return plan.model(owned)
 
 
 def model_tasks(graph: Graph, target: Target) -> list[tuple[Task, int]]:
@@ -92,8 +96,8 @@ class _Plan:
         r = self.root(v)
         return self.named[r] if r in self.named else Place(ARENA, self.arena.offsets[r])
 
-    def model(self) -> Model:
-        """The model."""
+    def model(self, owned: bool) -> Model:
+        """The model; of an owned graph nothing can be asked any more."""
         calls = []
         for g in self.tasks:
             kernel = self.kernels[g.task.key]
@@ -118,6 +122,8 @@ class _Plan:
             artifact = driver.compile_module(driver.lower(func, name=NAME), self.target)
         modules = {k.symbol: k.module for k in self.kernels.values()}
         function = linked(artifact, modules)
+        if owned and isinstance(self.graph.constants, dict):
+            self.graph.constants.clear()
         memory = self.constants.memory()
         return Model(inputs, outputs, function, modules, memory, self.arena, calls)
 

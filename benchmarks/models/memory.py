@@ -91,9 +91,12 @@ def small_model(path: Path) -> None:
 
     tensor = helper.make_tensor_value_info
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1])]
-    nodes += [helper.make_node("Relu", ["c"], ["y"])]
+    nodes += [helper.make_node("Add", ["w0", "w0"], ["w"])]  # computed at import
+    nodes += [helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])]
+    nodes += [helper.make_node("Softmax", ["p"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    nodes[:2] = nodes[1::-1]
     sizes, floats = [1, 8, 9, 9], TensorProto.FLOAT
-    w = numpy_helper.from_array(np.ones((8, 8, 3, 3), np.float32), "w")
+    w = numpy_helper.from_array(np.ones((8, 8, 3, 3), np.float32), "w0")
     graph = helper.make_graph(
         nodes, "small", [tensor("x", floats, sizes)], [tensor("y", floats, sizes)], [w]
     )

@@ -74,7 +74,7 @@ def _compiled(
     graph = _graph(model, shapes, constants)
     context = contextlib.nullcontext() if log is None else apply_best(log)
     with context:
-        return compiled(graph, target, cache)
+        return compiled(graph, target, cache, owned=graph is not model)
 
 
 def model_tasks(
