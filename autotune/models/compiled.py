@@ -29,6 +29,7 @@ def compiled(
     target: Target,
     cache: ModelCache | None = None,
     device: Device | None = None,
+    owned: bool = False,
 ) -> Model:
     """A model that runs here.
 
@@ -37,8 +38,9 @@ def compiled(
         target: canonical.
         cache: where its kernels may be already, and are kept.
         device: of a target with threads, where it runs; None: the first of its kind.
+        owned: nobody else has the graph: its constants go as soon as they are packed.
     """
-    return compiled_all([graph], target, cache, device)[0]
+    return compiled_all([graph], target, cache, device, owned)[0]
 
 
 def compiled_all(
@@ -46,11 +48,12 @@ def compiled_all(
     target: Target,
     cache: ModelCache | None = None,
     device: Device | None = None,
+    owned: bool = False,
 ) -> list[Model]:
     """Models that share kernels, and constants that are the same bytes.
 
     Args:
-        graphs, target, cache, device: as of :func:`compiled`.
+        graphs, target, cache, device, owned: as of :func:`compiled`.
     """
     if target.kind.row.has_threads:
         from whet.autotune.models.on_device import device_models
@@ -58,6 +61,9 @@ def compiled_all(
         return list(device_models(graphs, target, device))
     constants = Constants(graphs) if len(graphs) == 1 else SharedConstants(graphs)
     plans = plans_of(graphs, target, constants, cache)
+    for graph in graphs if owned else ():
+        if isinstance(graph.constants, dict):
+            graph.constants.clear()
     size, memory = constants.size, constants.memory()
     return [plan.model(size, memory) for plan in plans]
 

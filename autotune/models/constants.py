@@ -5,6 +5,7 @@ Places come first, and bytes last, so that nothing is there twice: a model's wei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,10 @@ import numpy as np
 from whet.compiler.graph.executor import CONSTANTS, Place
 from whet.compiler.graph.ir import Graph, Value, digest
 from whet.compiler.graph.memory import ALIGNMENT
-from whet.compiler.runtime.arrays.aligned import aligned_empty
+from whet.compiler.runtime.arrays.aligned import aligned_empty, give_back
 from whet.compiler.runtime.module import Module
+
+_MOST_FREED = 1 << 23  # bytes that are free and still the process's
 
 
 @dataclass(frozen=True)
@@ -70,23 +73,40 @@ class Constants:
         return one.key
 
     def memory(self) -> np.ndarray:
-        """All bytes; those between arrays are 0."""
+        """All bytes; those between arrays are 0. The last use of an array lets it go."""
+        give_back()  # what importing and rewriting the model left
         memory = aligned_empty((max(self.size, 1),), np.dtype(np.uint8))
-        end = 0
-        together: dict[Any, dict[int, np.ndarray]] = {}
+        end, gaps = 0, []
+        works: dict[Any, dict[int, np.ndarray]] = {}
         for place, one in self._places.values():
-            memory[end : place.offset] = 0
+            gaps.append((end, place.offset))
             dtype, count = np.dtype(one.dtype), int(np.prod(one.shape, dtype=np.int64))
             end = place.offset + dtype.itemsize * count
             view = memory[place.offset : end].view(dtype).reshape(one.shape)
-            if one.packed_by is None:
-                view[...] = self._array(one)
-            else:
-                together.setdefault((one.packed_by, one.made_of), {})[one.which] = view
-        memory[end:] = 0
-        for (module, weights), outputs in together.items():
+            of = (one,) if one.packed_by is None else one.made_of
+            works.setdefault((one.packed_by, of), {})[one.which] = view
+        gaps.append((end, memory.size))
+        freed = 0
+        uses = Counter(w.made_of for _, weights in works for w in weights)
+        largest_first = sorted(works.items(), key=lambda w: -sum(o.nbytes for o in w[1].values()))
+        for (module, weights), outputs in largest_first:
             given = tuple(map(self._array, weights))
-            module.entry_func.pack_weights(*given, out=[outputs[k] for k in sorted(outputs)])
+            if module is None:
+                outputs[0][...] = given[0]
+            else:
+                module.entry_func.pack_weights(*given, out=[outputs[k] for k in sorted(outputs)])
+            del given
+            uses.subtract(w.made_of for w in weights)
+            for w in weights:
+                if uses[w.made_of] == 0:
+                    gone = self._arrays.pop(w.made_of, None)
+                    freed += 0 if gone is None else gone.nbytes
+            gone = None
+            if freed > _MOST_FREED:
+                freed = 0
+                give_back()
+        for begin, end in gaps:  # last: one byte may take a large page of memory
+            memory[begin:end] = 0
         return memory
 
     def _array(self, one: Any) -> np.ndarray:

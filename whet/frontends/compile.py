@@ -65,12 +65,13 @@ def compile(
     model, each = _read(model, shapes)
     if each is not None:
         graphs = [_graph(model, one, constants) for one in each]
-        return BucketModel(_compiled(graphs, chosen, log, kept, where))
+        return BucketModel(_compiled(graphs, chosen, log, kept, where, True))
     one = cast("Mapping[str, Any] | None", shapes)
     key = None if kept is None else model_key(model, one, chosen, log, constants)
     found = kept.model(key) if kept is not None and key is not None else None
     if found is None:
-        (found,) = _compiled([_graph(model, shapes, constants)], chosen, log, kept, where)
+        graph = _graph(model, shapes, constants)
+        (found,) = _compiled([graph], chosen, log, kept, where, graph is not model)
         if kept is not None and key is not None:
             kept.keep_model(key, found)
     return found
@@ -82,6 +83,7 @@ def _compiled(
     log: Any,
     cache: ModelCache | None,
     device: Device | None,
+    owned: bool,
 ) -> list[Model]:
     """Models that are built here, their kernels taken from the cache where they are there."""
     from whet.autotune.apply import apply_best
@@ -89,7 +91,7 @@ def _compiled(
 
     context = contextlib.nullcontext() if log is None else apply_best(log)
     with context:
-        return compiled_all(graphs, target, cache, device)
+        return compiled_all(graphs, target, cache, device, owned)
 
 
 def _read(model: Any, shapes: Shapes) -> tuple[Any, list[dict[str, Any]] | None]:
