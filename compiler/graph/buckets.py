@@ -5,12 +5,13 @@ Sizes are matched exactly: nothing is padded, and nothing is compiled by a call.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, ArtifactError
 from whet.compiler.graph.model import Call, Model
 
 Sizes = tuple[tuple[int, ...], ...]
@@ -66,6 +67,18 @@ class BucketModel:
     def profile(self, *args: Any, rounds: int = 10, **named: Any) -> list[tuple[Call, float]]:
         """The least seconds of each call, as of :meth:`Model.profile`."""
         return self.bucket(*args, **named).profile(*args, rounds=rounds, **named)
+
+    def export(self, path: str | os.PathLike[str], name: str = "") -> None:
+        """Refused: a package holds a model of one size.
+
+        Raises:
+            ArtifactError: always.
+        """
+        raise ArtifactError(
+            f"export({str(path)!r})",
+            f"a package holds a model of one size, and this one has {len(self.buckets)}",
+            "export each: for sizes, one in model.buckets.items(): one.export(...)",
+        )
 
     def bucket(self, *args: Any, **named: Any) -> Model:
         """The model for the sizes of some inputs.

@@ -6,6 +6,7 @@ the device, weights are uploaded and packed there before the first run.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ import numpy as np
 
 from whet.compiler.abi.artifact import Resources
 from whet.compiler.abi.signature import BufferParam
-from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.graph.executor import ARENA, CONSTANTS
 from whet.compiler.graph.ir import Value
 from whet.compiler.graph.launches import ModelLaunch, functions_of, launches_of
@@ -213,6 +214,18 @@ class DeviceModel(Model):
         for x, taken in zip(given, arrays):
             if taken is not x and is_shared(x):
                 let_owner_wait(x, taken, taken.context)
+
+    def export(self, path: str | os.PathLike[str], name: str = "") -> None:
+        """Refused: a package holds code of a CPU.
+
+        Raises:
+            ArtifactError: always.
+        """
+        raise ArtifactError(
+            f"export({str(path)!r})",
+            "a package holds code of a CPU, and this model's is a GPU's",
+            'model.get_source("ptx") has its kernels; compiled for "llvm" it can be exported',
+        )
 
     def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
         """All values that kernels make, by their names: the kernels run one by one.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import whet
-from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.graph import GraphBuilder
 from whet.compiler.graph.executor import CONSTANTS
 
@@ -88,6 +88,8 @@ def test_what_is_known_without_a_gpu():
         assert min(*x.grid, *x.block) >= 1 and x.moved > 0
     text = model.get_source()
     assert all(x.kernel in text for x in launches)
+    with pytest.raises(ArtifactError, match="a package holds code of a CPU"):
+        model.export("model.whet")
     resources = model.resources()
     assert all(resources[x.kernel].registers > 0 for x in launches)
 
