@@ -17,7 +17,6 @@ from whet.compiler.graph.image import linked
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.memory import Arena, planned
 from whet.compiler.graph.model import Call, Model
-from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 
@@ -28,7 +27,6 @@ def compiled(
     graph: Graph,
     target: Target,
     cache: ModelCache | None = None,
-    device: Device | None = None,
     owned: bool = False,
 ) -> Model:
     """A model that runs here.
@@ -37,28 +35,22 @@ def compiled(
         graph: after its passes.
         target: canonical.
         cache: where its kernels may be already, and are kept.
-        device: of a target with threads, where it runs; None: the first of its kind.
         owned: nobody else has the graph: its constants go as soon as they are packed.
     """
-    return compiled_all([graph], target, cache, device, owned)[0]
+    return compiled_all([graph], target, cache, owned)[0]
 
 
 def compiled_all(
     graphs: Sequence[Graph],
     target: Target,
     cache: ModelCache | None = None,
-    device: Device | None = None,
     owned: bool = False,
 ) -> list[Model]:
     """Models that share kernels, and constants that are the same bytes.
 
     Args:
-        graphs, target, cache, device, owned: as of :func:`compiled`.
+        graphs, target, cache, owned: as of :func:`compiled`.
     """
-    if target.kind.row.has_threads:
-        from whet.autotune.models.on_device import device_models
-
-        return list(device_models(graphs, target, device))
     constants = Constants(graphs) if len(graphs) == 1 else SharedConstants(graphs)
     plans = plans_of(graphs, target, constants, cache)
     for graph in graphs if owned else ():

@@ -23,7 +23,7 @@ import numpy as np
 
 import whet
 from whet.bench.light_models import LIGHT, randomised
-from whet.bench.models import error_of, peers
+from whet.bench.cpu.models import error_of, peers
 from whet.compiler.errors import WhetError
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whet.commands.words import load_module, value
+from whet.commands.words import load_module, sizes_of, value
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _model(
     plot: str | None,
 ) -> None:
     """Compare a model."""
-    from whet.commands.bench_model import bench_model
+    from whet.commands.models.bench import bench_model
 
     if device is not None or target.split()[:1] == ["cuda"]:
         raise click.UsageError(
@@ -122,7 +122,7 @@ def _model(
         raise click.UsageError("VALUE and --plot are for an operator; a model takes --shape")
     if trials is not None:
         raise click.UsageError("whet tune model.onnx --trials ... tunes a model")
-    bench_model(file, shape, _on_cores(target, threads).target, log, rounds)
+    bench_model(file, dict(map(sizes_of, shape)), _on_cores(target, threads).target, log, rounds)
 
 
 @dataclass(frozen=True)

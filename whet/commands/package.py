@@ -162,10 +162,9 @@ def _compilers(words: tuple[str, ...]) -> dict[str, str]:
 def _show(path: str) -> None:
     """Print a package's index."""
     from whet.bench.table import aligned
+    from whet.compiler.runtime.package.index import own_models
     from whet.compiler.runtime.package.load import read
     from whet.compiler.runtime.package.processor import features
-
-    from whet.compiler.runtime.package.index import own_models
 
     _, data, index = read(f"whet package --show {path}", path)
     _say(f"{path}: {len(data):,} bytes, written by Whet {index.whet or '(a copy)'}\n")

@@ -8,7 +8,7 @@ import click
 
 from whet.autotune.results.trial import Trial
 from whet.autotune.tasks.task import Task
-from whet.commands.words import ManyArgs, load_module, load_task, value
+from whet.commands.words import ManyArgs, load_module, load_task, sizes_of, value
 
 if TYPE_CHECKING:
     from whet.db import RunRecord, TuningLog
@@ -55,9 +55,10 @@ def command(
     whet show model.onnx --shape batch=1 --log whet.db --measure -o model.svg
     """
     if log.endswith(".onnx"):
-        from whet.commands.show_model import show_model
+        from whet.commands.models.show import show_model
 
-        show_model(log, target=target, device=device, **of_model)
+        shapes = dict(map(sizes_of, of_model.pop("shape")))
+        show_model(log, shapes, target, device, **of_model)
         return
     if any(of_model.values()):
         raise click.UsageError("--shape, --log, --measure and -o are for a model: model.onnx")

@@ -88,10 +88,13 @@ def _compiled(
     """Models that are built here, their kernels taken from the cache where they are there."""
     from whet.autotune.apply import apply_best
     from whet.autotune.models.compiled import compiled_all
+    from whet.autotune.models.on_device import device_models
 
     context = contextlib.nullcontext() if log is None else apply_best(log)
     with context:
-        return compiled_all(graphs, target, cache, device, owned)
+        if target.kind.row.has_threads:
+            return list(device_models(graphs, target, device))
+        return compiled_all(graphs, target, cache, owned)
 
 
 def _read(model: Any, shapes: Shapes) -> tuple[Any, list[dict[str, Any]] | None]:

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 import whet
+from whet.bench.cpu.in_float64 import exact_outputs
+from whet.bench.cpu.models import drawn_inputs, error_of
 from whet.bench.layers import layered
-from whet.bench.models import drawn_inputs, error_of, exact_outputs
 from whet.commands.bench import command as bench
 from whet.commands.show import command as show
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from whet.commands.words import sizes_of
-
 if TYPE_CHECKING:
-    from whet.bench.models import ModelComparison
+    from whet.bench.cpu.models import ModelComparison
     from whet.compiler.graph import Graph
     from whet.compiler.graph.model import Model
     from whet.compiler.target import Target
@@ -21,30 +19,25 @@ DEFAULT_LOG = "whet.db"
 
 
 def bench_model(
-    file: str, shape: Sequence[str], target: Target, log: str | None, rounds: int | None
+    file: str, shapes: Mapping[str, Any], target: Target, log: str | None, rounds: int | None
 ) -> None:
     """Compare a model, untuned and tuned, with its peers, and print it.
 
     Args:
         file: the model.
-        shape: ``NAME=SIZES``, each.
+        shapes: an input's or a dimension's name -> its sizes.
         target: a CPU's, with its threads.
         log: where tuned configs come from; None: ``whet.db``, if it is there.
         rounds: how often each is timed.
     """
-    import onnx
-
     import whet
-    from whet.bench.models import compare, drawn_inputs
+    from whet.bench.cpu.models import compare, drawn_inputs
+    from whet.frontends.onnx.importer import loaded
 
-    if not Path(file).is_file():
-        raise click.UsageError(f"{file}: there is no such file")
-    given = dict(map(sizes_of, shape))
-    graph = whet.from_onnx(file, given)
+    read = loaded(file)
+    graph = whet.from_onnx(read, shapes)
     models = _models(graph, target, log)
-    found = compare(
-        models, onnx.load(file), drawn_inputs(graph.inputs), target.num_threads, rounds or ROUNDS
-    )
+    found = compare(models, read, drawn_inputs(graph.inputs), target.num_threads, rounds or ROUNDS)
     for line in said(found, Path(file).name, target, models):
         click.echo(line)
 
@@ -69,7 +62,7 @@ def _models(graph: Graph, target: Target, log: str | None) -> dict[str, Model]:
 
 def said(found: ModelComparison, name: str, target: Target, models: dict[str, Model]) -> list[str]:
     """The lines of a comparison: the machine and settings, the table, what is left out."""
-    from whet.bench.models import SETTINGS, versions
+    from whet.bench.cpu.models import SETTINGS, versions
     from whet.bench.table import aligned
     from whet.compiler.target.machine import host
     from whet.search_spaces.values.counted import counted, duration

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-
-from whet.commands.words import sizes_of
 
 if TYPE_CHECKING:
     from whet.autotune.models.summary import GroupRow
@@ -24,7 +22,7 @@ ROUNDS = 10
 
 def show_model(
     file: str,
-    shape: Sequence[str],
+    shapes: Mapping[str, Any],
     target: str | None,
     device: str | None,
     tuned: str | None,
@@ -35,7 +33,7 @@ def show_model(
 
     Args:
         file: the model.
-        shape: ``NAME=SIZES``, each.
+        shapes: an input's or a dimension's name -> its sizes.
         target, device: what it is compiled for, and where that runs.
         tuned: a log.
         measure: whether the model runs.
@@ -50,7 +48,7 @@ def show_model(
     if output is not None:
         _check_output(output)
     chosen = _target(target, device)
-    graph = optimized(whet.from_onnx(file, dict(map(sizes_of, shape))))
+    graph = optimized(whet.from_onnx(file, shapes))
     with contextlib.nullcontext() if tuned is None else apply_best(tuned):
         rows = group_rows(graph, chosen)
     gpu = chosen.kind == "cuda"
@@ -87,7 +85,7 @@ def _target(target: str | None, device: str | None) -> Target:
 
 def _seconds(model: Model) -> list[float]:
     """The least time of each group, on drawn inputs."""
-    from whet.bench.models import drawn_inputs
+    from whet.bench.cpu.models import drawn_inputs
 
     return [s for _, s in model.profile(*drawn_inputs(model.inputs), rounds=ROUNDS)]
 
