@@ -1,7 +1,7 @@
-"""A compiled model as data: an index in JSON, and blobs. A package and an entry of the cache hold it.
+"""A compiled model as data: an index in JSON and blobs, in a package and in an entry of the cache.
 
-What describes a model is the same in both; a package's code is a shared library, the cache's are the
-objects of the kernels and of the function that calls them.
+What describes a model is the same in both; a package's code is a shared library, that of an entry
+the objects of the kernels and of the function that calls them.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def linked(function: Artifact, kernels: Mapping[str, Module]) -> Module:
         function: its code.
         kernels: symbol -> the kernel's module, which lives as long as the model.
     """
-    symbols = {f"{name}__raw": module.address_of(f"{name}__raw") for name, module in kernels.items()}
+    symbols = {
+        f"{name}__raw": module.address_of(f"{name}__raw") for name, module in kernels.items()
+    }
     return Module(function, LoadedCode(function.object, symbols=symbols))
 
 

@@ -1,4 +1,4 @@
-"""A small model in ONNX for tests of building and packing, with parallel kernels and packed weights."""
+"""A small model in ONNX for tests: with parallel kernels and packed weights."""
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper

@@ -89,7 +89,9 @@ def _placed(index: Mapping[str, Any], places: Sequence[Mapping[str, int]]) -> di
     """The index with places in its libraries and its models' constants."""
     libraries, models = index["libraries"], index.get("models", [])
     if len(places) != len(libraries) + len(models):
-        raise ValueError(f"{len(places)} blobs for {len(libraries)} libraries, {len(models)} models")
+        raise ValueError(
+            f"{len(places)} blobs for {len(libraries)} libraries, {len(models)} models"
+        )
     return {
         **index,
         "libraries": [{**one, **place} for one, place in zip(libraries, places)],

@@ -1,4 +1,4 @@
-"""The cache of compiled models: hits, misses by each part of the key, damage, limits, two writers."""
+"""The cache of compiled models: hits, each part of the key, damage, limits, two writers."""
 
 import os
 import random
