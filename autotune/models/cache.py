@@ -61,7 +61,7 @@ class ModelCache:
         """Keep a model, if it can be."""
         entries, blobs = image.parts(model)
         index = {"artifacts": entries, "models": [image.described(model)]}
-        self._keep(key, ".model", index, [*blobs, memoryview(model._constants)])
+        self._keep(key, ".model", index, [*blobs, model._constants.data])
 
     def kernel(self, key: str) -> Artifact | None:
         """The kernel of a key; None: there is none that is whole."""
@@ -85,7 +85,7 @@ class ModelCache:
 
     def _keep(self, key: str, suffix: str, index: dict[str, Any], blobs: list[Any]) -> None:
         places = len(blobs) - len(index.get("models", ()))
-        libraries = [{} for _ in range(places)]
+        libraries: list[dict[str, Any]] = [{} for _ in range(places)]
         self._files.put_chunks(key, chunks({**index, "libraries": libraries}, blobs), suffix)
 
 
@@ -152,9 +152,11 @@ def _content(model: Any) -> str | None:
     if not isinstance(model, str | os.PathLike):
         return None
     try:
-        with open(model, "rb") as file:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return _whole(data)
+        with (
+            open(model, "rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            return _whole(data)
     except (OSError, ValueError):
         return None
 

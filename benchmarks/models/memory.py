@@ -3,9 +3,9 @@
     python benchmarks/models/memory.py [NAME ...] [--save]
 
 NAME is an ONNX file or one of the networks that the ``onnx`` package brings; by default VGG-19 and
-ResNet-50. "Build" is the peak of resident memory while ``whet.compile`` reads the file and keeps the
-result in an empty cache, "run" that while a package is loaded and called: both above what a small
-model took before, and in multiples of the weights, and of the packed weights and the arena.
+ResNet-50. "Build" is the peak of resident memory while ``whet.compile`` reads the file and keeps
+what it built in an empty cache, "run" that while a package is loaded and called: both above what a
+small model took before, and in multiples of the weights, or of the packed weights and the arena.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def main() -> None:
             found[name] = one = measured(file, folder)
         lines.append(
             f"{file.stem}: weights {one['weights_mib']:.0f} MiB; build {one['build_mib']:.0f} MiB, "
-            f"{one['build']:.2f} x; run {one['run_mib']:.0f} MiB, {one['run']:.2f} x packed weights "
-            "and arena"
+            f"{one['build']:.2f} x; run {one['run_mib']:.0f} MiB, {one['run']:.2f} x packed "
+            "weights and arena"
         )
     harness.report("models_memory", lines, {"memory": found}, "1 thread")
 

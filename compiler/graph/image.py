@@ -1,7 +1,7 @@
-"""A compiled model as data: an index in JSON, and blobs. A package and an entry of the cache hold it.
+"""A compiled model as data: an index in JSON and blobs, in a package and in an entry of the cache.
 
-What describes a model is the same in both; a package's code is a shared library, the cache's are the
-objects of the kernels and of the function that calls them.
+What describes a model is the same in both; a package's code is a shared library, that of an entry
+the objects of the kernels and of the function that calls them.
 """
 
 from __future__ import annotations

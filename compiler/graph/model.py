@@ -14,6 +14,7 @@ from whet.compiler.abi.signature import BufferParam
 from whet.compiler.errors import ArgumentError, nearest
 from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
 from whet.compiler.graph.ir import Value
+from whet.compiler.homes import imported
 from whet.compiler.runtime.arrays.aligned import aligned_empty
 
 if TYPE_CHECKING:
@@ -136,9 +137,7 @@ class Model:
         Raises:
             ArtifactError: it cannot be written, or there is no C compiler to link its code.
         """
-        from whet.compiler.graph.package import write
-
-        write(self, path, name)
+        imported("whet.compiler.graph.package:write")(self, path, name)
 
     def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
         """All values that kernels make, by their names: the kernels run one by one.

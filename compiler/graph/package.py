@@ -63,7 +63,7 @@ def write(model: Model, path: str | os.PathLike[str], name: str = "") -> Index:
     entry = {"name": name, "library": 0, **described(model)}
     version = installed_versions(("whet",)).get("whet", "")
     index = Index(version, (library,), (), (entry,))
-    pieces = chunks(index.to_json(), [blob, memoryview(model._constants)])
+    pieces = chunks(index.to_json(), [blob, model._constants.data])
     replace_file(request, file, pieces)
     return index
 
@@ -73,7 +73,7 @@ def _source(model: Model) -> str:
     artifact = model._function.artifact
     name = artifact.signatures[0].name
     entry = f"{name}__entry" if f"{name}__entry".encode() in artifact.object else name
-    digest = hashlib.sha256(memoryview(model._constants)).hexdigest()
+    digest = hashlib.sha256(model._constants.data).hexdigest()
     lines = [
         f"#define WHET_MODEL_ENTRY {entry}",
         f"#define WHET_MODEL_ARGS {len(model.inputs) + len(model.outputs)}",
@@ -110,7 +110,7 @@ def loaded(request: str, data: memoryview, index: Index, entry: Mapping[str, Any
     kernels = {m.entry_name: m for m in module.imported_modules}
     constants = np.frombuffer(data, np.uint8, size, offset)
     try:
-        return restored(entry, module, kernels, constants)
+        return restored(dict(entry), module, kernels, constants)
     except Exception as error:  # what is not as it was written may be anything
         why = f"its model is damaged: {type(error).__name__}: {error}"
         raise ArtifactError(request, why[:400], WRITE_AGAIN) from None

@@ -85,9 +85,21 @@ def command(
         if levels or device or fallback or untuned or compilers:
             raise click.UsageError("a model is for one --target; --shape and --log alone are its")
         _package_model(tasks[0], output, log, dict(map(sizes_of, shape)), target)
-        return
-    if shape or target:
+    elif shape or target:
         raise click.UsageError("--shape and --target are for a model: whet package model.onnx ...")
+    else:
+        choice = {"levels": levels, "device": device, "fallback": fallback, "untuned": untuned}
+        _package_tasks(tasks, output, log, compilers, choice)
+
+
+def _package_tasks(
+    tasks: tuple[str, ...],
+    output: str,
+    log: str | None,
+    compilers: tuple[str, ...],
+    choice: dict[str, Any],
+) -> None:
+    """Write the package of tasks, and say what is in it."""
     from whet.autotune.packaging import package
     from whet.compiler.runtime.library.export import include_dir
 
@@ -101,8 +113,7 @@ def command(
 
     index = package(
         _tasks(tasks), output, log,
-        levels=levels, device=device, fallback=fallback, untuned=untuned,
-        cc=_compilers(compilers), say=say,
+        cc=_compilers(compilers), say=say, **choice,
     )  # fmt: skip
     levels_of = ", ".join(dict.fromkeys(one.level for one in index.libraries))
     kernels = "1 kernel" if len(index.kernels) == 1 else f"{len(index.kernels)} kernels"

@@ -39,8 +39,8 @@ def compile(
         target: what to compile for; None: the target in force, else this machine's CPU.
         log: a tuning log, its path or its URL: kernels take their best configs from it.
         constants: an input's name -> its value, where shapes depend on it.
-        cache: keep what is built, and take what was built before: True: in the folder ``WHET_CACHE``
-            (by default ``~/.cache/whet``; ``0``: nowhere); or in the folder given; False: nowhere.
+        cache: where what is built is kept, and found again. True: in the folder ``WHET_CACHE``, by
+            default ``~/.cache/whet`` (``0``: nowhere); or a folder; False: nowhere.
             Code for GPUs is not kept; of buckets, each kernel.
         device: where code for a GPU runs: ``"cuda:1"``, ``"cuda-emulator"``; default: ``"cuda"``.
             It need not be there before the first run.
