@@ -9,6 +9,7 @@ import numpy as np
 from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.constants import Constants, SharedConstants, Stored
 from whet.autotune.models.kernels import GroupTask, Kernel, built, group_tasks
+from whet.autotune.models.layouts import laid_out
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
 from whet.compiler.graph.executor import ARENA, Place, Step, model_function
@@ -51,9 +52,10 @@ def compiled_all(
     Args:
         graphs, target, cache, owned: as of :func:`compiled`.
     """
-    constants = Constants(graphs) if len(graphs) == 1 else SharedConstants(graphs)
-    plans = plans_of(graphs, target, constants, cache)
-    for graph in graphs if owned else ():
+    laid = [laid_out(graph, target) for graph in graphs]
+    constants = Constants(laid) if len(laid) == 1 else SharedConstants(laid)
+    plans = plans_of(laid, target, constants, cache)
+    for graph in (*graphs, *laid) if owned else ():
         if isinstance(graph.constants, dict):
             graph.constants.clear()
     size, memory = constants.size, constants.memory()
@@ -87,7 +89,7 @@ def model_tasks(graphs: Sequence[Graph], target: Target) -> list[tuple[Task, int
     """
     counts: dict[str, int] = {}
     tasks: dict[str, Task] = {}
-    for g in (one for graph in graphs for one in group_tasks(graph, target)):
+    for g in (g for graph in graphs for g in group_tasks(laid_out(graph, target), target)):
         tasks.setdefault(g.task.key, g.task)
         counts[g.task.key] = counts.get(g.task.key, 0) + 1
     found = [(task, counts[key]) for key, task in tasks.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -39,7 +39,7 @@ class ConvShape:
     dilation: tuple[int, ...]
     groups: int
     dtype: str
-    request: str = ""
+    request: str = field(default="", compare=False)
 
     @cached_property
     def reach(self) -> tuple[int, ...]:

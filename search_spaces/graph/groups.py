@@ -124,18 +124,39 @@ def _consumers(nodes: Sequence[Node]) -> dict[int, tuple[int, ...]]:
             continue
         chain: list[int] = []
         at = node
-        while not at.is_output and len(at.readers) == 1:
-            reader = nodes[at.readers[0]]
-            if reader.index in taken or not elementwise_behind(at, reader):
+        while not at.is_output and at.readers:
+            behind = _until_all_meet(at, nodes)
+            if not behind or not taken.isdisjoint(behind):
                 break
-            chain.append(reader.index)
-            at = reader
-            if reader.role != INLINE:
+            chain.extend(behind)
+            at = nodes[behind[-1]]
+            if at.role != INLINE:
                 break
         if chain:
             taken.update(chain)
             found[node.index] = tuple(chain)
     return found
+
+
+def _until_all_meet(at: Node, nodes: Sequence[Node]) -> tuple[int, ...]:
+    """The elementwise stages behind one up to that through which all of it passes; () for none.
+
+    ``x * sigmoid(x)`` reads x twice: sigmoid and the product are behind x.
+    """
+    inside, waiting = [at], set(at.readers)
+    while waiting:
+        reader = nodes[min(waiting)]
+        waiting.remove(reader.index)
+        own = [n for n in inside if reader.index in n.readers]
+        if not all(elementwise_behind(n, reader) for n in own):
+            return ()
+        inside.append(reader)
+        if not waiting:
+            return tuple(n.index for n in inside[1:])
+        if reader.role != INLINE or reader.is_output:
+            return ()
+        waiting.update(reader.readers)
+    return ()
 
 
 def elementwise_behind(producer: Node, reader: Node) -> bool:

@@ -48,6 +48,23 @@ def matmul(
     return Case([A, B, bias, rest, E], lambda a, b, v, r: np.maximum(expected(a, b) + v + r, 0))
 
 
+def gated_matmul(n: int, k: int, m: int) -> Case:
+    """``x * sigmoid(x)`` of a GEMM with a bias, which reads x twice."""
+    A, B = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
+    bias = te.placeholder((m,), name="bias")
+    r = te.reduce_axis((0, k), name="k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    D = te.compute((n, m), lambda i, j: C[i, j] + bias[j], name="D")
+    gate = te.compute((n, m), lambda i, j: te.sigmoid(D[i, j]), name="gate")
+    E = te.compute((n, m), lambda i, j: D[i, j] * gate[i, j], name="E")
+
+    def expected(a, b, v):
+        x = a @ b + v
+        return x / (1 + np.exp(-x))
+
+    return Case([A, B, bias, E], expected)
+
+
 def batch_matmul(b: int, n: int, k: int, m: int) -> Case:
     """A GEMM for each batch."""
     A = te.placeholder((b, n, k), name="A")

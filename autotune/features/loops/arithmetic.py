@@ -60,7 +60,8 @@ def count(bodies: Sequence[PrimExpr]) -> list[int]:
         if not isinstance(body.condition, IntImm):
             total[_BRANCH] += 1
             _count(body.condition, total, seen, guard=True)
-        if type(body.combiner.result[0]) is Add and type(body.source[0]) is Mul:
+        products = type(body.combiner.result[0]) is Add and type(body.source[0]) is Mul
+        if products and dt.is_float(body.dtype):  # of integers both count as such
             total[_FMA] += 1
             total[_ADD] -= 1
             total[_MUL] -= 1

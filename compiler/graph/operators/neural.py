@@ -11,10 +11,12 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, const
 from whet.compiler.topi.elementwise import broadcast_shape, each_element
 from whet.compiler.topi.half_precision import stored, sum_of_products
-from whet.compiler.topi.nn.convolution import convolution, transposed_convolution
+from whet.compiler.topi.nn.convolution import convolution
+from whet.compiler.topi.nn.transposed import transposed_convolution
 from whet.compiler.topi.shapes import is_one
 
 _LAYOUTS = {1: "conv1d_ncw", 2: "conv2d_nchw", 3: "conv3d_ncdhw"}
+_LAST = {1: "conv1d_nwc", 2: "conv2d_nhwc", 3: "conv3d_ndhwc"}
 
 
 def _conv(
@@ -26,11 +28,15 @@ def _conv(
     padding: Sequence[int],
     dilation: Sequence[int],
     groups: int = 1,
+    channels_last: bool = False,
 ) -> Tensor:
-    """A convolution of channels first; padding before each axis, then behind each."""
-    name = _name(x, _LAYOUTS)
+    """A convolution; padding before each axis, then behind each.
+
+    Weights are (O, C / groups, window ...), or (window ..., C / groups, O) with the channels last.
+    """
+    name = _name(x, _LAST if channels_last else _LAYOUTS)
     made = convolution(x, weight, strides, list(padding), dilation, groups, None, name)
-    return made if bias is None else _with_bias(made, bias)
+    return made if bias is None else _with_bias(made, bias, -1 if channels_last else 1)
 
 
 def _conv_transpose(
@@ -57,8 +63,8 @@ def _name(x: Tensor, names: dict[int, str]) -> str:
     return names[rank]
 
 
-def _with_bias(x: Tensor, bias: Tensor) -> Tensor:
-    return te.compute(x.shape, lambda *i: x(*i) + bias(i[1]), "T_bias", topi.tag.BROADCAST)
+def _with_bias(x: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
+    return te.compute(x.shape, lambda *i: x(*i) + bias(i[axis]), "T_bias", topi.tag.BROADCAST)
 
 
 def _matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
@@ -121,8 +127,12 @@ def _pool(
     dilation: Sequence[int],
     ceil_mode: bool = False,
     count_include_pad: bool = False,
+    channels_last: bool = False,
 ) -> Tensor:
-    """The maximum or the average of each window; the last one or two dimensions are the image."""
+    """The maximum or the average of each window; one or two dimensions are the image.
+
+    ``channels_last`` is for images whose windows do not reach over the end, (N, H, W, C).
+    """
     rank = len(window)
     if rank == 1:  # an image of one row
         more = {"window": [1, *window], "strides": [1, *strides], "dilation": [1, *dilation]}
@@ -138,8 +148,9 @@ def _pool(
             x, kind, window, strides, padding, dilation, ceil_mode, count_include_pad
         )
     return topi.nn.pool2d(
-        x, window, strides, dilation, list(padding), kind, ceil_mode, "NCHW", count_include_pad
-    )
+        x, window, strides, dilation, list(padding), kind, ceil_mode,
+        "NHWC" if channels_last else "NCHW", count_include_pad,
+    )  # fmt: skip
 
 
 def _pool_of_rank(

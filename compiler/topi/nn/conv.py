@@ -7,11 +7,8 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
-from whet.compiler.topi.nn.convolution import (
-    convolution,
-    depthwise_convolution,
-    transposed_convolution,
-)
+from whet.compiler.topi.nn.convolution import convolution, depthwise_convolution
+from whet.compiler.topi.nn.transposed import transposed_convolution
 
 
 def conv1d_ncw(

@@ -1,17 +1,15 @@
-"""Convolutions of any rank, channels first or last, and their transposes."""
+"""Convolutions of any rank, channels first or last."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute, reduce_axis
 from whet.compiler.tir import IterVar
-from whet.compiler.tir.ops.ops import const, floordiv, floormod, if_then_else
 from whet.compiler.topi.half_precision import stored, sum_of_products
-from whet.compiler.topi.nn.windows import each, padded, windows_of
+from whet.compiler.topi.nn.windows import padded, windows_of
 from whet.compiler.topi.shapes import quotient, remainder, static
 
 
@@ -99,58 +97,6 @@ def depthwise_convolution(
 
     shape = (n, c * many, *(w.count for w in along))
     made = compute(shape, element, "DepthwiseConv2d", operator)
-    return stored(made, result)
-
-
-def transposed_convolution(
-    data: Tensor,
-    weight: Tensor,
-    strides: object,
-    padding: object,
-    output_padding: object,
-    out_dtype: str | None,
-    operator: str,
-) -> Tensor:
-    """The transpose of a convolution: each element spreads a window; where they meet, they add.
-
-    Args:
-        data: (N, C, spatial ...).
-        weight: (C, O, window ...).
-        strides: how far the windows of neighbours are apart.
-        padding: what is cut off on each side.
-        output_padding: what is added behind, less than the strides.
-        out_dtype, operator: as of :func:`convolution`.
-
-    Raises:
-        ArgumentError: if shapes, strides or paddings do not fit.
-    """
-    request = f"{operator}({data}, {weight}, strides={strides}, padding={padding})"
-    rank = check_ranks(data, weight, operator, request)
-    ci, co = weight.shape[:2]
-    if not ci == data.shape[1]:
-        raise ArgumentError(request, "the input channels of data and weight differ")
-    steps, cut = each(strides, "strides", rank, 1), each(padding, "padding", rank, 0)
-    more = each(output_padding, "output_padding", rank, 0)
-    window, image = [static(k, request) for k in weight.shape[2:]], data.shape[2:]
-    out = [
-        (static(n, request) - 1) * s - 2 * c + k + m
-        for n, s, c, k, m in zip(image, steps, cut, window, more)
-    ]
-    if min(out) < 1 or any(m >= s for m, s in zip(more, steps)):
-        raise ArgumentError(
-            request, f"the result would be {out}, with output padding {more} for strides {steps}"
-        )
-    result, channel, places = out_dtype or data.dtype, _channel_axis(ci), _window_axes(window)
-
-    def element(b: Any, o: Any, *index: Any) -> Any:
-        offset = [i + c - k for i, c, k in zip(index, cut, places)]
-        tests = [t for i, n, s in zip(offset, image, steps) for t in (i >= 0, i < n * s)]
-        tests += [floormod(i, s) == 0 for i, s in zip(offset, steps) if s > 1]
-        inside = data(b, channel, *(floordiv(i, s) for i, s in zip(offset, steps)))
-        one = if_then_else(te.all(*tests), inside, const(0, data.dtype))
-        return sum_of_products(result, one, weight(channel, o, *places), [channel, *places])
-
-    made = compute((data.shape[0], co, *out), element, "conv", operator)
     return stored(made, result)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler import te
+from whet.compiler.topi.nn.transposed import transposed_convolution
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.stages import computed_ahead
-from whet.search_spaces.operators.arguments import padding_each, summed_dtype
+from whet.search_spaces.operators.arguments import accumulated, padding_each, summed_dtype
 from whet.search_spaces.operators.conv_arguments import (
     checked_blocks,
     conv_arguments,
@@ -17,7 +18,6 @@ from whet.search_spaces.operators.conv_arguments import (
 )
 from whet.search_spaces.operators.conv_graphs import blocked, depthwise_sums, sums, taps
 from whet.search_spaces.operators.graph_operator import after_epilogue, graph_operator
-from whet.search_spaces.operators.transposed_phases import Phases
 from whet.search_spaces.template import Template
 
 _HOW = """
@@ -136,15 +136,21 @@ def conv2d_transpose_nchw(epilogue: tuple, packed: bool, **given: Any) -> Comput
         ArgumentError: negative padding, padding that leaves no result, output padding as large as
             the strides, another dtype, an unknown epilogue.
     """
-    phases = Phases.of(**given)
-    shape = phases.shape
-    summed_dtype(shape.request, shape.dtype)
-    data = te.placeholder((shape.batch, shape.ci, *phases.image), shape.dtype, name="data")
-    sizes = (shape.ci, phases.channels, *phases.window)
-    weight = te.placeholder(sizes, shape.dtype, name="weight")
-    own = te.compute(shape.weight_shape, phases.weight(weight), name="weight.phases")
-    conv = sums(shape, phases.seen(data), computed_ahead(own) if packed else own)
-    return after_epilogue(phases.result(conv), epilogue, 1, [data, weight], phases.flop)
+    n, ci, h, w, co, kh, kw, strides, padding, more, dtype = given.values()
+    request = (
+        f"conv2d_transpose_nchw(N={n}, CI={ci}, image={(h, w)}, CO={co}, window={(kh, kw)}, "
+        f"strides={strides}, padding={padding}, output_padding={more})"
+    )
+    summed_dtype(request, dtype)
+    data = te.placeholder((n, ci, h, w), dtype, name="data")
+    weight = te.placeholder((ci, co, kh, kw), dtype, name="weight")
+    ahead = {"ahead": computed_ahead} if packed else {}
+    sums, _ = accumulated(dtype)
+    conv = transposed_convolution(
+        data, weight, strides, padding, more, sums, "conv2d_transpose_nchw", **ahead
+    )
+    flop = 2 * n * ci * h * w * co * kh * kw
+    return after_epilogue(conv, epilogue, 1, [data, weight], flop)
 
 
 def _depthwise(layout: str) -> Callable[[Callable[..., None]], Template]:

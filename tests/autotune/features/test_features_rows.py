@@ -168,6 +168,7 @@ def test_sizes_alone_make_few_structures_of_a_derived_space():
     points = np.unique(points[space.valid(points)], axis=0)
     features = LoopFeatures(task)
     rows = features.of_points(points)
+    assert np.isfinite(rows).all()  # integers are neither multiplied nor added as floats
     assert features.structures.made < 0.15 * len(points) and len(points) > 100
     again = LoopFeatures(task)  # the order in which configs are met does not matter
     np.testing.assert_allclose(again.of_points(points[::-1])[::-1], rows, rtol=1e-4, atol=1e-3)

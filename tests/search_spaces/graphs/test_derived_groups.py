@@ -1,6 +1,7 @@
 """The analysis of a compute graph: affine accesses, roles, groups, and which rules take them."""
 
 import pytest
+from derived_contractions import gated_matmul
 from derived_rows import batchnorm_relu, layernorm, logsumexp, moments, product_of_a_part
 
 import whet
@@ -54,6 +55,15 @@ def test_softmax_is_one_group_of_rows_or_columns(axis, row):
         ("T_softmax_norm", [], [], ["X_red", "T_exp", "T_exp_red", "T_divide"], (row,)),
     ]
     assert roles([Y])["T_subtract"] == "inline"
+
+
+def test_what_meets_again_is_an_epilogue():
+    (*_, E) = gated_matmul(32, 32, 32).args
+    assert shape([E]) == [("C", ["D", "gate", "E"], [], [], ())]
+    C = topi.matmul(placeholder(32, 32), placeholder(32, 32, name="Y"))
+    D = te.compute((32, 32), lambda i, j: C[i, j] + 1.0, name="D")
+    E = te.compute((32, 32), lambda i, j: D[i, j] * te.sigmoid(D[j, i]), name="E")
+    assert len(shape([E])) > 1, "it reads another element, too"
 
 
 def test_normalisations_are_one_group():

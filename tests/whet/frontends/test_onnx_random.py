@@ -6,6 +6,8 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from whet.compiler.graph.passes import optimized
+from whet.compiler.graph.passes.channels_last import images_of, with_channels_last
 from whet.frontends.compile import compile
 from whet.frontends.onnx import from_onnx
 
@@ -198,12 +200,22 @@ class Drawn:
             self.bounded(self.add(way, [x, *own], shape, epsilon=0.1))
 
 
+def in_any_layout(drawn):
+    """The graph of a model, some of whose images have the channels last."""
+    graph = optimized(from_onnx(drawn.model))
+    free = [n for n in graph.nodes if images_of(graph, n) is not None]
+    made = with_channels_last(graph, [n for n in free if drawn.rng.random() < 0.7])
+    made.check()
+    return made
+
+
 def test_random_models(seeds):
     for seed in seeds(40):
         drawn = Drawn(seed)
         try:
             wanted = ReferenceEvaluator(drawn.model).run(None, drawn.inputs)
-            model = compile(drawn.model, target="llvm -num_threads=2")
+            given = in_any_layout(drawn) if seed % 2 else drawn.model
+            model = compile(given, target="llvm -num_threads=2")
             model._memory[:] = 0xFF
             made = model(**{v.name: drawn.inputs[v.name] for v in model.inputs})
             for one, want in zip(made if isinstance(made, tuple) else (made,), wanted):

@@ -125,7 +125,8 @@ def _frozen(layer: Tensor, image: Tensor) -> Call:
     import torch
 
     with warnings.catch_warnings():  # deprecated, and on some processors still the fastest
-        warnings.simplefilter("ignore", DeprecationWarning)
+        for kind in (DeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", kind)
         run = torch.jit.optimize_for_inference(torch.jit.trace(layer, image))
     for _ in range(3):
         run(image)

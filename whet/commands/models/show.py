@@ -41,6 +41,7 @@ def show_model(
     """
     import whet
     from whet.autotune import apply_best
+    from whet.autotune.models.layouts import laid_out
     from whet.autotune.models.summary import group_rows, timed_rows
     from whet.bench.graph_drawing import graph_svg
     from whet.compiler.graph.passes import optimized
@@ -50,7 +51,8 @@ def show_model(
     chosen = _target(target, device)
     graph = optimized(whet.from_onnx(file, shapes))
     with contextlib.nullcontext() if tuned is None else apply_best(tuned):
-        rows = group_rows(graph, chosen)
+        laid = laid_out(graph, chosen)
+        rows = group_rows(laid, chosen)
     gpu = chosen.kind == "cuda"
     lists: dict[str, list[str]] = {}
     if measure or gpu:
@@ -64,7 +66,7 @@ def show_model(
     click.echo(_whole(rows, chosen))
     if output is not None:
         Path(output).write_text(
-            graph_svg(graph, rows, f"{Path(file).name}: {_whole(rows, chosen)}") + "\n"
+            graph_svg(laid, rows, f"{Path(file).name}: {_whole(rows, chosen)}") + "\n"
         )
         click.echo(f"drawn: {output}")
 

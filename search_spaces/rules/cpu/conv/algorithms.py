@@ -107,7 +107,7 @@ def define_algorithm(
     Returns:
         True if the estimate says that the target's threads are worth waking.
     """
-    spaces, default, best, parallel = _estimated(shape, target, block, ahead)
+    spaces, default, best, parallel, _ = _estimated(shape, target, block, ahead)
     cfg.define_knob("algorithm", [name for names in spaces for name in names], default)
     for names, space in spaces.items():
         own = KnobsOf(cfg, names, default) if len(spaces) > 1 else cfg
@@ -115,11 +115,20 @@ def define_algorithm(
     return parallel
 
 
-@lru_cache(maxsize=256)
+def least_cycles(shape: ConvShape, target: Target, ahead: bool) -> float:
+    """The estimated cycles of the default config.
+
+    Args:
+        shape, target, ahead: as of :func:`define_algorithm`.
+    """
+    return _estimated(shape, target, 0, ahead)[-1]
+
+
+@lru_cache(maxsize=1024)
 def _estimated(
     shape: ConvShape, target: Target, block: int, ahead: bool
-) -> tuple[dict[tuple[str, ...], Space], str, dict[str, Any], bool]:
-    """The knobs by the algorithms that read them; the best one, its choices, whether parallel."""
+) -> tuple[dict[tuple[str, ...], Space], str, dict[str, Any], bool, float]:
+    """The knobs by algorithm; the best algorithm, its choices, whether parallel, its cycles."""
     spaces = _spaces(shape, target, block)
     lanes, registers = lanes_of(target, shape.dtype), vector_registers(target)
     found: list[tuple[float, str, dict[str, Any], bool]] = []
@@ -132,8 +141,8 @@ def _estimated(
                     chosen, cycles = space.best(cost_of(name, work, block))
                 worth = cycles * (_SAVED if threads > 1 else 1.0)
                 found.append((worth, name, chosen, threads > 1))
-    _, name, chosen, parallel = min(found, key=lambda one: one[0])
-    return spaces, name, chosen, parallel
+    cycles, name, chosen, parallel = min(found, key=lambda one: one[0])
+    return spaces, name, chosen, parallel, cycles
 
 
 def cost_of(name: str, work: Work, block: int = 0) -> Cost:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from whet.compiler import te
+from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import Operation
 from whet.search_spaces.forms.conv import ConvOperands
+from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv import depthwise_nchw, depthwise_nhwc
+from whet.search_spaces.rules.cpu.conv.estimate.costs import COSTS
 from whet.search_spaces.rules.cpu.conv.rule import form_of, is_depthwise, producers_inside
 from whet.search_spaces.rules.producers import schedule_staged
 from whet.search_spaces.rules.threads import Threads, define_threads
@@ -81,6 +85,25 @@ class Depthwise(Rule):
         if group.consumers and not group.anchor.op.reduce_axis:
             s[group.anchor.op].compute_inline()
         note.stages.schedule(s, s[group.last.op], note.threads)
+
+
+def cycles_of_depthwise(shape: ConvShape, target: Target) -> float:
+    """An estimate of the default config's cycles, to compare the layouts.
+
+    Args:
+        shape: of images, whose channels are groups of their own.
+    """
+    lanes, (oh, ow) = lanes_of(target, shape.dtype), shape.out
+    costs, taps = COSTS, prod(shape.window)
+    if shape.channels_last:
+        vectors = shape.batch * oh * ow * -(-shape.co // lanes)
+        return vectors * (taps * costs.wide + costs.store)
+    rows = shape.batch * shape.co * oh
+    each = taps * (costs.wide + costs.split)
+    if shape.strides[1] > 1:  # the pixels of a row are sorted
+        each += shape.window[0] * 2 * costs.copy
+    ragged = costs.ragged if ow % lanes else 0.0
+    return rows * (-(-ow // lanes) * (each + costs.store) + ragged + costs.loop)
 
 
 def _taps(given: ConvOperands) -> Tensor:

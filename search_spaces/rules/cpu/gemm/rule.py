@@ -46,7 +46,8 @@ class Gemm(Rule):
         # A panel computes what it is made from once for each element; a load in place, again.
         read = [x for x, panels in ((a, stages.Q), (b, stages.P)) if panels is None]
         kept = {node.op for x in read for node in staged_behind(group, x)}
-        packs = stages.P is not None
+        # Panels made ahead read what they copy; a copy of another operand is itself made ahead.
+        packs = stages.P is not None and form.size.packed
         kept |= {n.op for n in group.staged if is_ahead(n.op) and not (packs and n.op is b)}
         group.note(_Note(stages, [n.op for n in group.staged if n.op not in kept]))
         return stages.plain

@@ -197,7 +197,10 @@ class Work:
 
 def rate(held: float) -> float:
     """Bytes a cycle of what is read over and over, by how many bytes that are."""
-    return next(speed for capacity, speed in _CACHES if held <= capacity)
+    for capacity, speed in _CACHES:
+        if held <= capacity:
+            return speed
+    raise AssertionError(held)  # the last capacity is infinite
 
 
 def moved(stays: float, tiles: int, block: int, passing: float, others: int, whole: float) -> float:

@@ -58,8 +58,9 @@ class Space:
         """
         second = [*self.choices][1]
         starts = []
+        first = self.first
         for tile, order in product(self.choices["tile"], self.choices[second]):
-            one = {**self.first, "tile": tile, second: order}
+            one = {**first, "tile": tile, second: order}
             if self._is_valid(one):
                 starts.append((cost(one), one))
         starts.sort(key=lambda pair: pair[0])
@@ -89,5 +90,7 @@ class Space:
         return chosen, least
 
     def _is_valid(self, chosen: Mapping[str, Any]) -> bool:
+        if not self.filters:
+            return True
         view = {name: SimpleNamespace(val=value) for name, value in chosen.items()}
         return all(test(view) for test in self.filters)
