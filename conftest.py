@@ -28,6 +28,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Two tests at a time take the cores: threads of numpy's would wait for each other, spinning. The
 # samplers' tests take three times as long with two threads each. It stands before numpy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Models are built anew: a test that changes what builds them must not find what another one built.
+os.environ.setdefault("WHET_CACHE", "0")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

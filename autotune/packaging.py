@@ -76,7 +76,7 @@ def package(
     """
     from whet.compiler.runtime.library.export import check_place
     from whet.compiler.runtime.library.source import path_of
-    from whet.compiler.runtime.package.container import packed
+    from whet.compiler.runtime.package.container import chunks
     from whet.compiler.runtime.package.link import replace_file
 
     request = f"package({str(path)!r})"
@@ -90,7 +90,7 @@ def package(
         for name, task in named.items():
             maker.add(name, task, levels)
     index, blobs = maker.made(cc or {})
-    replace_file(request, file, packed(index.to_json(), blobs))
+    replace_file(request, file, chunks(index.to_json(), blobs))
     return index
 
 

@@ -1,4 +1,7 @@
-"""Nanoseconds of a call with three arrays of 16 floats, all checks on: numpy's, ours, PyTorch's."""
+"""Nanoseconds of a call with three arrays of 16 floats, all checks on: numpy's, ours, PyTorch's.
+
+And of a call of a whole model of ten kernels.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ def main() -> None:
         "numpy add(out=)": timer("f(a, b, out=c)", arrays, f=np.add),
         "an empty loop": timeit.Timer("pass"),
         **of_pytorch(f),
+        **of_model(),
     }
     best: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(201):  # short samples: one that nothing interrupts is among them
@@ -48,6 +52,23 @@ def main() -> None:
     ]
     lines.append(f"(of which {empty:.0f} ns are the loop's own)")
     harness.report("call_overhead", lines, {"ns": data, "empty_ns": empty})
+
+
+def of_model() -> dict[str, timeit.Timer]:
+    """A compiled model of ten kernels of one element each, into an array and as a new one."""
+    from whet.compiler.graph import GraphBuilder
+
+    g = GraphBuilder()
+    v = g.input("x", (1, 1), "float32")
+    for _ in range(10):
+        v = g.add("softmax", [v], axis=1)  # a reduction each: none is fused with another
+    model = whet.compile(g.graph([v]), target="llvm -num_threads=1")
+    assert len(model.calls) == 10
+    given, out = [np.ones((1, 1), "float32")], [np.empty((1, 1), "float32")]
+    return {
+        "model of 10 kernels, model.run([x], [y])": timeit.Timer(lambda: model.run(given, out)),
+        "model of 10 kernels, model(x)": timeit.Timer(lambda: model(given[0])),
+    }
 
 
 def timer(statement: str, arrays: list[Any], **names: Any) -> timeit.Timer:

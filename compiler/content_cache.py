@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from whet.compiler import settings
@@ -36,15 +37,22 @@ class ContentCache:
     Args:
         kind: the folder's name, e.g. ``"cubin"``.
         limit_bytes: what all of its files may take together.
+        root: the cache's folder; None: that of the settings.
     """
 
-    def __init__(self, kind: str, limit_bytes: int = 256 * MEBIBYTE) -> None:
+    def __init__(
+        self, kind: str, limit_bytes: int = 256 * MEBIBYTE, root: Path | None = None
+    ) -> None:
         self.kind = kind
         self.limit_bytes = limit_bytes
+        self._root = root
+
+    def _folder(self) -> Path | None:
+        return settings.cache_dir() if self._root is None else self._root
 
     def path(self, name: str, suffix: str = "") -> Path | None:
         """Where the file of a digest stands or would stand; None where nothing is kept."""
-        root = settings.cache_dir()
+        root = self._folder()
         return None if root is None else root / self.kind / name[:2] / (name + suffix)
 
     def find(self, name: str, suffix: str = "") -> Path | None:
@@ -73,20 +81,35 @@ class ContentCache:
             return None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(path, data)
+            self._write(path, [data])
             if name[0] == "0":  # one write in sixteen looks at the size of all
                 self.prune()
         except OSError:
             return None
         return path
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def put_chunks(
+        self, name: str, chunks: Iterable[bytes | memoryview], suffix: str = ""
+    ) -> Path | None:
+        """As :meth:`put`, of content that comes in pieces; the limit is looked at each time."""
+        path = self.path(name, suffix)
+        if path is None:
+            return None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(path, chunks)
+            self.prune()
+        except OSError:
+            return None
+        return path
+
+    def _write(self, path: Path, chunks: Iterable[bytes | memoryview]) -> None:
         import tempfile  # which reading does without
 
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                file.writelines(chunks)
             os.replace(beside, path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -95,7 +118,7 @@ class ContentCache:
 
     def prune(self) -> int:
         """Remove what was not used for longest until the rest fits; the bytes that are left."""
-        root = settings.cache_dir()
+        root = self._folder()
         if root is None:
             return 0
         found = []

@@ -55,3 +55,21 @@ def install_extra(extra: str) -> str:
         origin = {}
     at = f" @ {origin['url']}" if "url" in origin else ""
     return f'pip install "{DISTRIBUTION}[{extra}]{at}"'
+
+
+@cache
+def code_digest() -> str:
+    """The identity of Whet's own code: names, sizes and times of its files.
+
+    A version alone would not tell a clone that is worked on from what it was before.
+    """
+    import hashlib
+    import os
+
+    found = []
+    for folder, inner, files in os.walk(Path(__file__).parents[1] / "whet", followlinks=True):
+        inner[:] = sorted(name for name in inner if name != "__pycache__")
+        for name in sorted(files):
+            about = os.stat(os.path.join(folder, name))
+            found.append(f"{folder}/{name} {about.st_size} {about.st_mtime_ns}")
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()

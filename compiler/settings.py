@@ -9,6 +9,7 @@ Nothing else looks at the environment.
 | ``CC`` | ``cc`` | the C compiler that links exported libraries and compiles target ``c`` |
 | ``CXX`` | ``g++`` | the C++ compiler that compiles kernels for the emulator |
 | ``WHET_CACHE_DIR`` | ``~/.cache/whet`` | GPU code, facts of the CPU; empty text: keep none |
+| ``WHET_CACHE`` | ``WHET_CACHE_DIR`` | compiled models of ``whet.compile``; ``0``: keep none |
 | ``XDG_CACHE_HOME`` | ``~/.cache`` | where ``whet`` is, if ``WHET_CACHE_DIR`` is not set |
 | ``CUDA_VISIBLE_DEVICES`` | all | GPUs that programs see; names the lock of the one that measures |
 | ``CUDA_DEVICE_ORDER`` | ``FASTEST_FIRST`` | how CUDA numbers GPUs; or ``PCI_BUS_ID`` |
@@ -82,6 +83,14 @@ def cache_dir() -> Path | None:
         base = _text("XDG_CACHE_HOME")
         return Path(base or Path.home() / ".cache", "whet")
     return Path(given).expanduser() if given.strip() else None
+
+
+def model_cache_dir() -> Path | None:
+    """``WHET_CACHE``, or :func:`cache_dir`; None where it is ``0``: keep no compiled models."""
+    given = _text("WHET_CACHE")
+    if given == "0":
+        return None
+    return Path(given).expanduser() if given else cache_dir()
 
 
 def tutorial_exec_pattern() -> str:

@@ -6,52 +6,103 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from whet.autotune.models.cache import ModelCache
+from whet.autotune.models.constants import Constants, SharedConstants, Stored
 from whet.autotune.models.kernels import GroupTask, Kernel, built, group_tasks
 from whet.autotune.models.layouts import laid_out
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
-from whet.compiler.graph.executor import ARENA, CONSTANTS, Place, Step, model_function
+from whet.compiler.graph.executor import ARENA, Place, Step, model_function
 from whet.compiler.graph.fusion import views
-from whet.compiler.graph.ir import Graph, Value, digest
-from whet.compiler.graph.memory import ALIGNMENT, Arena, planned
+from whet.compiler.graph.image import linked
+from whet.compiler.graph.ir import Graph, Value
+from whet.compiler.graph.memory import Arena, planned
 from whet.compiler.graph.model import Call, Model
-from whet.compiler.jit.loader import LoadedCode
-from whet.compiler.runtime.arrays.aligned import aligned_empty
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 
 NAME = "model"
 
 
-def compiled(graph: Graph, target: Target) -> Model:
+def compiled(
+    graph: Graph,
+    target: Target,
+    cache: ModelCache | None = None,
+    owned: bool = False,
+) -> Model:
     """A model that runs here.
 
     Args:
         graph: after its passes.
         target: canonical.
+        cache: where its kernels may be already, and are kept.
+        owned: nobody else has the graph: its constants go as soon as they are packed.
     """
-    graph = laid_out(graph, target)
-    return _Plan(graph, group_tasks(graph, target), views(graph), target).model()
+    return compiled_all([graph], target, cache, owned)[0]
 
 
-def model_tasks(graph: Graph, target: Target) -> list[tuple[Task, int]]:
-    """The tasks of a model, and how often a call of it runs each; the most arithmetic first.
+def compiled_all(
+    graphs: Sequence[Graph],
+    target: Target,
+    cache: ModelCache | None = None,
+    owned: bool = False,
+) -> list[Model]:
+    """Models that share kernels, and constants that are the same bytes.
 
     Args:
-        graph: after its passes.
+        graphs, target, cache, owned: as of :func:`compiled`.
+    """
+    laid = [laid_out(graph, target) for graph in graphs]
+    constants = Constants(laid) if len(laid) == 1 else SharedConstants(laid)
+    plans = plans_of(laid, target, constants, cache)
+    for graph in (*graphs, *laid) if owned else ():
+        if isinstance(graph.constants, dict):
+            graph.constants.clear()
+    size, memory = constants.size, constants.memory()
+    return [plan.model(size, memory) for plan in plans]
+
+
+def plans_of(
+    graphs: Sequence[Graph],
+    target: Target,
+    constants: Constants,
+    cache: ModelCache | None = None,
+) -> list[Plan]:
+    """The plans of some graphs, all of whose constants have their places."""
+    kernels: dict[str, Kernel] = {}
+    plans = []
+    for graph in graphs:
+        tasks = group_tasks(graph, target)
+        for g in tasks:
+            if g.task.key not in kernels:
+                kernels[g.task.key] = built(g.task, cache)
+        plans.append(Plan(graph, tasks, views(graph), target, kernels, constants))
+    return plans
+
+
+def model_tasks(graphs: Sequence[Graph], target: Target) -> list[tuple[Task, int]]:
+    """The tasks of models, and how often a call of each runs them; the most arithmetic first.
+
+    Args:
+        graphs: after their passes.
         target: canonical.
     """
     counts: dict[str, int] = {}
     tasks: dict[str, Task] = {}
-    for g in group_tasks(laid_out(graph, target), target):
+    for g in (g for graph in graphs for g in group_tasks(laid_out(graph, target), target)):
         tasks.setdefault(g.task.key, g.task)
         counts[g.task.key] = counts.get(g.task.key, 0) + 1
     found = [(task, counts[key]) for key, task in tasks.items()]
     return sorted(found, key=lambda one: -one[0].flop * one[1])
 
 
-class _Plan:
-    """The places of all values, and the calls."""
+class Plan:
+    """The places of all values, and the calls.
+
+    Attributes:
+        calls: in order.
+        arena: what lives between them.
+    """
 
     def __init__(
         self,
@@ -59,21 +110,18 @@ class _Plan:
         given: Sequence[GroupTask],
         seen: Mapping[Value, Value],
         target: Target,
+        kernels: Mapping[str, Kernel],
+        constants: Constants,
     ) -> None:
         self.graph, self.views, self.target = graph, seen, target
         self.tasks = list(given)
-        kernels: dict[str, Kernel] = {}
-        for g in given:
-            if g.task.key not in kernels:
-                kernels[g.task.key] = built(g.task)
-        self.kernels = kernels
-        self.constants: list[np.ndarray] = []
-        self.size = 0
-        self.known: dict[str, Place] = {}
+        self.kernels = {g.task.key: kernels[g.task.key] for g in given}
+        self.constants = constants
         self.named = {v: Place(v.name) for v in (*graph.inputs, *graph.outputs)}
         # what is reshaped to an output is computed there
         self.named |= {seen[v]: Place(v.name) for v in graph.outputs if v in seen}
         self.arena = self._arena()
+        self.calls = self._calls()
 
     def root(self, v: Value) -> Value:
         """The value whose memory another one is."""
@@ -96,28 +144,18 @@ class _Plan:
         r = self.root(v)
         return self.named[r] if r in self.named else Place(ARENA, self.arena.offsets[r])
 
-    def constant(self, array: np.ndarray) -> Place:
-        """Where a constant is, which is added where it is new."""
-        key = digest(array)
-        if key not in self.known:
-            self.known[key] = Place(CONSTANTS, self.size)
-            self.constants.append(array)
-            self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
-        return self.known[key]
+    @property
+    def modules(self) -> dict[str, Module]:
+        """Symbol -> the kernel's module."""
+        return {k.symbol: k.module for k in self.kernels.values()}
 
-    def model(self) -> Model:
-        """The model."""
+    def _calls(self) -> list[Call]:
         calls = []
         for g in self.tasks:
             kernel = self.kernels[g.task.key]
-            given = [self.graph.constants.get(self.root(v), v) for v in g.args]
-            given = [
-                x.reshape(v.shape) if isinstance(x, np.ndarray) else x
-                for x, v in zip(given, g.args)
-            ]
             places = tuple(
-                self.constant(x) if isinstance(x, np.ndarray) else self.place(x)
-                for x in kernel.arranged(given)
+                self.constants.place(x) if isinstance(x, Stored) else self.place(x)
+                for x in kernel.arranged([self._argument(v) for v in g.args])
             )
             origins = tuple(n.origin for n in g.group.nodes if n.origin)
             moved = sum(v.bytes for v in g.args)
@@ -128,20 +166,24 @@ class _Plan:
                     kernel.tuned_by,
                 )
             )  # fmt: skip
-        memory = aligned_empty((max(self.size, 1),), np.dtype(np.uint8))
-        for place, array in zip(self.known.values(), self.constants):
-            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            memory[place.offset : place.offset + flat.size] = flat
-        symbols = {
-            name: k.module.address_of(name)
-            for k in self.kernels.values()
-            for name in [f"{k.symbol}__raw"]
-        }
-        steps = [Step(c.kernel, c.places) for c in calls]
+        return calls
+
+    def model(self, size: int, memory: np.ndarray) -> Model:
+        """The model.
+
+        Args:
+            size: bytes of the constants.
+            memory: the constants.
+        """
+        steps = [Step(c.kernel, c.places) for c in self.calls]
         inputs, outputs = self.graph.inputs, self.graph.outputs
-        func = model_function(NAME, inputs, outputs, self.size, self.arena.size, steps)
+        func = model_function(NAME, inputs, outputs, size, self.arena.size, steps)
         with self.target:
             artifact = driver.compile_module(driver.lower(func, name=NAME), self.target)
-        function = Module(artifact, LoadedCode(artifact.object, symbols=symbols))
-        modules = {k.symbol: k.module for k in self.kernels.values()}
-        return Model(inputs, outputs, function, modules, memory, self.arena, calls)
+        function = linked(artifact, self.modules)
+        return Model(inputs, outputs, function, self.modules, memory, self.arena, self.calls)
+
+    def _argument(self, v: Value) -> Value | Stored:
+        """A value as an argument of a task: a constant by what it is."""
+        r = self.root(v)
+        return Stored(r, v.shape, v.dtype) if r in self.graph.constants else v

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from whet.autotune.models.cache import ModelCache, kernel_key
+from whet.autotune.models.constants import Stored
 from whet.autotune.tasks.task import Task, create_task
 from whet.compiler import driver
+from whet.compiler.abi.signature import BufferParam
 from whet.compiler.graph.fusion import Fused, fused, views
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.kinds import Kind, kind_of, tensors_of
@@ -110,31 +111,44 @@ class Kernel:
         """Of the kernel, packed weights in their place."""
         return self.module.artifact.signatures[0]
 
-    def arranged(self, args: Sequence[Any]) -> list[Any]:
+    def arranged(self, args: Sequence[Value | Stored]) -> list[Value | Stored]:
         """The arguments as the raw kernel takes them; packed arrays for constant weights.
 
         Args:
-            args: of the task, in order; weights as arrays.
+            args: of the task, in order.
         """
         ahead = self.signature.ahead
         if ahead is None:
             return list(args)
-        packed = self.module.pack_weights(*(args[k] for k in ahead.weights))
-        many = packed if isinstance(packed, tuple) else (packed,)
+        weights = tuple(args[k] for k in ahead.weights)
         raw = [args[k] for k in ahead.places]
-        for k, array in zip(ahead.packed, many):
-            raw[k] = np.asarray(array)
+        for which, k in enumerate(ahead.packed):
+            param = self.signature.params[k]
+            assert isinstance(param, BufferParam)
+            shape = tuple(int(str(d)) for d in param.shape)
+            raw[k] = Stored(weights, shape, param.dtype, self.module, which)
         return raw
 
 
-def built(task: Task) -> Kernel:
-    """The kernel of a task with the config in force, else the default one."""
+def built(task: Task, cache: ModelCache | None = None) -> Kernel:
+    """The kernel of a task with the config in force, else the default one.
+
+    Args:
+        task: what is built.
+        cache: where it may be already, and is kept.
+    """
     with task.target:
         resolved = resolved_in_force(task.workload)
         config = resolved.config or task.config_space.default
         symbol = _symbol(task, config)
+        key = None if cache is None else kernel_key(task.key, config.key)
+        known = cache.kernel(key) if cache is not None and key is not None else None
+        if known is not None:
+            return Kernel(symbol, Module.from_artifact(known), resolved.tuned_by)
         schedule, args = task.instantiate(config)
         module = driver.build(schedule, args, task.target, name=symbol)
+        if cache is not None and key is not None:
+            cache.keep_kernel(key, module.artifact)
     return Kernel(symbol, module, resolved.tuned_by)
 
 

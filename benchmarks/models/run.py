@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import whet
-from whet.bench.cpu.onnx_runtimes import RUNTIMES
 from whet.bench.light_models import LIGHT, randomised
+from whet.bench.cpu.models import error_of, peers
 from whet.compiler.errors import WhetError
 
 
@@ -42,13 +42,10 @@ def contest(name: str, options: argparse.Namespace) -> dict[str, Any]:
     calls: dict[str, Any] = {"whet": lambda: model.run(given, out)}
     data, errors = proto.SerializeToString(), {}
     model.run(given, out)
-    for library, runtime in RUNTIMES.items():
-        try:
-            calls[library] = runtime(options.threads, data, inputs)
-        except ImportError:
-            continue
-        (wanted, *_) = calls[library]()
-        errors[library] = float(np.abs(out[0] - wanted).max() / np.abs(wanted).max())
+    theirs, _ = peers(data, inputs, options.threads)
+    for library, call in theirs.items():
+        calls[library] = call
+        errors[library] = error_of(out, call())
     samples = harness.interleaved(calls, options.rounds)
     return {
         "ms": {n: 1e3 * s.median for n, s in samples.items()},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,8 @@ from whet.compiler.abi.signature import BufferParam
 from whet.compiler.errors import ArgumentError, nearest
 from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
 from whet.compiler.graph.ir import Value
+from whet.compiler.homes import imported
 from whet.compiler.runtime.arrays.aligned import aligned_empty
-from whet.compiler.tir import dtype as dt
 
 if TYPE_CHECKING:
     from whet.compiler.abi.tuned_by import TunedBy
@@ -59,9 +60,9 @@ class Model:
         calls: what it does, in order.
 
     Attributes:
-        calls: what it does, in order.
+        inputs, outputs, arena, calls: as given.
 
-    One model may be called by one thread at a time: its arena is shared by its calls.
+    Threads may call one model at the same time: each call has an arena of its own while it runs.
     """
 
     def __init__(
@@ -78,7 +79,10 @@ class Model:
         self.calls = tuple(calls)
         self._function, self._kernels = function, dict(kernels)
         self._constants, self.arena = constants, arena
-        self._memory = aligned_empty((max(arena.size, 1),), np.dtype(np.uint8))
+        self._memory = self._arena()
+        self._free = [self._memory]  # arenas that no call uses: as many as ran at once
+        self._types = [(v.shape, np.dtype(v.dtype)) for v in self.inputs]
+        self._made = [(v.shape, np.dtype(v.dtype), _new(v)) for v in self.outputs]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for some inputs, as new arrays.
@@ -93,7 +97,7 @@ class Model:
         Raises:
             ArgumentError: an array is missing, or of another shape or type.
         """
-        out = [aligned_empty(v.shape, np.dtype(v.dtype)) for v in self.outputs]
+        out = [new(shape, dtype) for shape, dtype, new in self._made]
         self.run(self._given(args, named), out)
         return out[0] if len(out) == 1 else tuple(out)
 
@@ -107,7 +111,33 @@ class Model:
         Raises:
             ArgumentError: an array is missing, or of another shape or type.
         """
-        self._function(*inputs, *out, self._constants, self._memory)
+        memory = self._taken()
+        try:
+            self._function(*inputs, *out, self._constants, memory)
+        finally:
+            self._free.append(memory)
+
+    def _taken(self) -> np.ndarray:
+        """An arena that no other call uses; who took it gives it back."""
+        try:
+            return self._free.pop()  # one step for all threads
+        except IndexError:
+            return self._arena()
+
+    def _arena(self) -> np.ndarray:
+        return aligned_empty((max(self.arena.size, 1),), np.dtype(np.uint8))
+
+    def export(self, path: str | os.PathLike[str], name: str = "") -> None:
+        """Write a package, which :func:`whet.load` and C programs run without a compiler.
+
+        Args:
+            path: the file, by custom in ``.whet``.
+            name: the model's name in it; by default the file's.
+
+        Raises:
+            ArtifactError: it cannot be written, or there is no C compiler to link its code.
+        """
+        imported("whet.compiler.graph.package:write")(self, path, name)
 
     def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
         """All values that kernels make, by their names: the kernels run one by one.
@@ -147,7 +177,8 @@ class Model:
         arrays = dict(zip((v.name for v in self.inputs), inputs))
         arrays |= {v.name: aligned_empty(v.shape, np.dtype(v.dtype)) for v in self.outputs}
         found = {name: a.reshape(-1).view(np.uint8) for name, a in arrays.items()}
-        return {**found, ARENA: self._memory, CONSTANTS: self._constants}
+        # its own, which nobody gives back: what is made of it may live on
+        return {**found, ARENA: self._taken(), CONSTANTS: self._constants}
 
     def _arrays(self, call: Call, memory: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """A kernel's arguments, as arrays in these memories."""
@@ -163,6 +194,18 @@ class Model:
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The inputs in order, compact and of their types."""
+        if not named and len(args) == len(self._types):
+            for array, (shape, dtype) in zip(args, self._types):
+                if type(array) is not np.ndarray or array.shape != shape or array.dtype != dtype:
+                    break
+                if not array.flags.c_contiguous:
+                    break
+            else:
+                return list(args)
+        return [_fitting(v, x) for v, x in zip(self.inputs, self._in_order(args, named))]
+
+    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The inputs in order, as they were given."""
         names = [v.name for v in self.inputs]
         for name in named:
             if name not in names:
@@ -175,15 +218,23 @@ class Model:
                 f"model(...) with {len(args) + len(named)} arrays",
                 f"it takes {len(names)}: {', '.join(map(str, self.inputs))}",
             )
-        return [_fitting(v, given[v.name]) for v in self.inputs]
+        return [given[name] for name in names]
 
 
 def _fitting(v: Value, given: Any) -> np.ndarray:
     """An array as the model takes it: compact, of its type."""
     array = np.asarray(given)
-    if array.shape != v.shape or dt.check(array.dtype) != v.dtype:
+    if array.shape != v.shape or array.dtype != np.dtype(v.dtype):
         shape = list(array.shape)
         raise ArgumentError(
             f"model({v.name}=...)", f"the array is {array.dtype}{shape}, the input {v}"
         )
     return np.require(array, requirements="C")
+
+
+_PAGE = 4096
+
+
+def _new(v: Value) -> Callable[[tuple[int, ...], np.dtype], np.ndarray]:
+    """What makes an output's array: numpy where it is small, as lines of the caches matter not."""
+    return np.empty if v.bytes < _PAGE else aligned_empty

@@ -27,3 +27,10 @@ def initialize_all_targets() -> None:
     binding = llvm()
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
+
+
+def version() -> str:
+    """The versions of llvmlite and of LLVM."""
+    import llvmlite
+
+    return f"{llvmlite.__version__} {llvm().llvm_version_info}"

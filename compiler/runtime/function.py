@@ -112,11 +112,16 @@ class Function(Vectorcall):
         link = self.signature.ahead
         return None if link is None else self._module.get_function(link.function)
 
-    def pack_weights(self, *weights: object) -> Any:
-        """Weights in the layout that this kernel takes: see :meth:`Module.pack_weights`."""
+    def pack_weights(self, *weights: object, out: Sequence[np.ndarray] | None = None) -> Any:
+        """Weights in the layout that this kernel takes: see :meth:`Module.pack_weights`.
+
+        Args:
+            weights: as there.
+            out: the arrays to pack into, where they are there already; on a CPU.
+        """
         from whet.compiler.runtime.library.weights import pack
 
-        return pack(self, self.ahead, weights)
+        return pack(self, self.ahead, weights, out)
 
     def repeater(self, args: tuple[object, ...]) -> Callable[[int], None]:
         """A function that calls the kernel on ``args`` as often as it is told, with no checks.

@@ -1,4 +1,4 @@
-"""`whet bench`: an operator's default and tuned kernels beside its peers and the roofline."""
+"""`whet bench`: an operator's, or a model's, default and tuned kernels beside its peers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whet.commands.words import load_module, value
+from whet.commands.words import load_module, sizes_of, value
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _Negative(click.Command):
 
 
 @click.command("bench", cls=_Negative)
-@click.argument("op")
+@click.argument("op", metavar="OP | MODEL.onnx")
 @click.argument("args", nargs=-1, metavar="[VALUE]...")
 @click.option("--module", metavar="FILE", help="Imported first: the module of a template of yours.")
 @click.option("--trials", type=int, help="Tune first, until the log has so many trials.")
@@ -42,6 +42,7 @@ class _Negative(click.Command):
 @click.option("--device", help="A GPU, e.g. cuda:0, whose kernels are compared.")
 @click.option("--rounds", type=click.IntRange(1), help="Default: 60 of 5 ms, on a GPU 15.")
 @click.option("--plot", metavar="FILE", help="Draw the roofline: FILE.svg, or FILE.png.")
+@click.option("--shape", multiple=True, metavar="NAME=SIZES", help="Of a model: batch=1.")
 @click.option("--compile/--no-compile", "compiled", default=True, help="torch.compile as a peer.")
 def command(
     op: str,
@@ -54,6 +55,7 @@ def command(
     device: str | None,
     rounds: int | None,
     plot: str | None,
+    shape: tuple[str, ...],
     compiled: bool,
 ) -> None:
     """OP, a template, with its arguments: default, tuned, peers and the machine's limits.
@@ -66,7 +68,16 @@ def command(
     whet bench softmax "(1024, 1024)"
 
     whet bench matmul 4096 4096 4096 --device cuda:0
+
+    Of MODEL.onnx the peers are onnxruntime and OpenVINO, held to float32:
+
+    whet bench model.onnx --shape batch=1 --log whet.db
     """
+    if op.endswith(".onnx"):
+        _model(op, args, shape, target, threads, device, log, rounds, trials, plot)
+        return
+    if shape:
+        raise click.UsageError("--shape is for a model: whet bench model.onnx --shape batch=1")
     gpu = device is not None or target.split()[:1] == ["cuda"]
     chosen = _on_gpu(target, device or "cuda:0") if gpu else _on_cores(target, threads)
     from whet.autotune import create_task
@@ -86,6 +97,32 @@ def command(
     kernels = _kernels(task, trials, log, chosen.device)
     found = compare(chosen.place, task, kernels, rounds or (15 if gpu else 60), compiled)
     _show(found, plot)
+
+
+def _model(
+    file: str,
+    args: tuple[str, ...],
+    shape: tuple[str, ...],
+    target: str,
+    threads: int | None,
+    device: str | None,
+    log: str | None,
+    rounds: int | None,
+    trials: int | None,
+    plot: str | None,
+) -> None:
+    """Compare a model."""
+    from whet.commands.models.bench import bench_model
+
+    if device is not None or target.split()[:1] == ["cuda"]:
+        raise click.UsageError(
+            "a model is compared on a CPU; on a GPU: whet show model.onnx --device cuda:0 --measure"
+        )
+    if args or plot is not None:
+        raise click.UsageError("VALUE and --plot are for an operator; a model takes --shape")
+    if trials is not None:
+        raise click.UsageError("whet tune model.onnx --trials ... tunes a model")
+    bench_model(file, dict(map(sizes_of, shape)), _on_cores(target, threads).target, log, rounds)
 
 
 @dataclass(frozen=True)

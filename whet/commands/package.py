@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whet.commands.words import load_module, place_and_name, users_code
+from whet.commands.words import is_model, load_module, place_and_name, sizes_of, users_code
 from whet.search_spaces.values.counted import duration
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ FALLBACKS = ("none", "device", "shape")
 @click.option(
     "--cc", "compilers", multiple=True, metavar="ARCH=COMMAND", help="Which C compiler links."
 )
+@click.option("--shape", multiple=True, metavar="NAME=SIZES", help="Of a model: e.g. batch=1.")
+@click.option("--target", help="Of a model: what to compile for; default: this machine's CPU.")
 @click.option("--show", metavar="FILE", help="Say what a package holds; nothing of it runs.")
 def command(
     tasks: tuple[str, ...],
@@ -54,6 +56,8 @@ def command(
     fallback: str | None,
     untuned: bool,
     compilers: tuple[str, ...],
+    shape: tuple[str, ...],
+    target: str | None,
     show: str | None,
 ) -> None:
     """Write kernels to one file that loads without a compiler, in Python and in C.
@@ -65,6 +69,10 @@ def command(
     whet package kernels.py:tasks --log whet.db -o kernels.whet
 
     whet package --show kernels.whet
+
+    Or a whole model, for one processor, whose kernels without a record have their default configs:
+
+    whet package model.onnx --shape batch=1 --log whet.db -o model.whet
     """
     if show is not None:
         if tasks or output:
@@ -73,6 +81,25 @@ def command(
         return
     if not tasks or output is None:
         raise click.UsageError("give FILE_OR_MODULE:TASKS and -o FILE, or --show FILE")
+    if is_model(tasks):
+        if levels or device or fallback or untuned or compilers:
+            raise click.UsageError("a model is for one --target; --shape and --log alone are its")
+        _package_model(tasks[0], output, log, dict(map(sizes_of, shape)), target)
+    elif shape or target:
+        raise click.UsageError("--shape and --target are for a model: whet package model.onnx ...")
+    else:
+        choice = {"levels": levels, "device": device, "fallback": fallback, "untuned": untuned}
+        _package_tasks(tasks, output, log, compilers, choice)
+
+
+def _package_tasks(
+    tasks: tuple[str, ...],
+    output: str,
+    log: str | None,
+    compilers: tuple[str, ...],
+    choice: dict[str, Any],
+) -> None:
+    """Write the package of tasks, and say what is in it."""
     from whet.autotune.packaging import package
     from whet.compiler.runtime.library.export import include_dir
 
@@ -86,8 +113,7 @@ def command(
 
     index = package(
         _tasks(tasks), output, log,
-        levels=levels, device=device, fallback=fallback, untuned=untuned,
-        cc=_compilers(compilers), say=say,
+        cc=_compilers(compilers), say=say, **choice,
     )  # fmt: skip
     levels_of = ", ".join(dict.fromkeys(one.level for one in index.libraries))
     kernels = "1 kernel" if len(index.kernels) == 1 else f"{len(index.kernels)} kernels"
@@ -98,6 +124,21 @@ def command(
             if variant.tuned_by["how"] not in ("exact", "device"):
                 level = index.libraries[variant.library].level
                 click.echo(f"  {kernel.name} for {level}: {_reason(variant)}")
+
+
+def _package_model(
+    file: str, output: str, log: str | None, shapes: dict[str, Any], target: str | None
+) -> None:
+    """Write a model's package, and say what is in it."""
+    from whet.compiler.runtime.library.export import include_dir
+    from whet.frontends.compile import compile
+
+    model = compile(file, shapes, target, log)
+    model.export(output)
+    tuned = sum(c.tuned_by is not None and c.tuned_by.how != "default" for c in model.calls)
+    size = Path(output).stat().st_size
+    click.echo(f"{output}: {len(model.calls)} calls, {tuned} of them tuned, {size:,} bytes")
+    click.echo(f"from C: #include <whet/package.h>, gcc -I {include_dir()} ... -ldl")
 
 
 def _tasks(places: tuple[str, ...]) -> dict[str, Task] | list[Task]:
@@ -132,6 +173,7 @@ def _compilers(words: tuple[str, ...]) -> dict[str, str]:
 def _show(path: str) -> None:
     """Print a package's index."""
     from whet.bench.table import aligned
+    from whet.compiler.runtime.package.index import own_models
     from whet.compiler.runtime.package.load import read
     from whet.compiler.runtime.package.processor import features
 
@@ -144,6 +186,26 @@ def _show(path: str) -> None:
     for kernel in index.kernels:
         _say(f"\n{kernel.name}: {kernel.workload}")
         _show_variants(index, kernel.variants)
+    for model in own_models(index):
+        _show_model(index, model)
+
+
+def _show_model(index: Index, model: Mapping[str, Any]) -> None:
+    """Print what a model takes and gives, its memory, and the configs of its calls."""
+    from whet.compiler.runtime.package.index import model_of
+
+    number, _, size = model_of(model)
+    _say(f"\n{model['name']} for {index.libraries[number].level}, constants of {size:,} bytes")
+    try:
+        _say(f"  arena of {int(model['arena']['size']):,} bytes")
+        for key in ("inputs", "outputs"):
+            for name, shape, dtype in model[key]:
+                _say(f"  {key[:-1]} {name}: {dtype}{list(shape)}")
+        for call in model["calls"]:
+            by = call["tuned_by"]
+            _say(f"  {call['name']}: {'default config' if by is None else by['how']}")
+    except (KeyError, TypeError, ValueError) as error:  # of a file that may be anybody's
+        _say(f"  what it tells of the model is damaged: {error!r:.200}")
 
 
 def _show_variants(index: Index, variants: tuple[Variant, ...]) -> None:

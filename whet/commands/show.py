@@ -1,14 +1,14 @@
-"""`whet show`: the best program of a log as loops, LLVM IR, assembly, CUDA C, PTX or SASS."""
+"""`whet show`: the best program of a log as loops, code or assembly; a model as its groups."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from whet.autotune.results.trial import Trial
 from whet.autotune.tasks.task import Task
-from whet.commands.words import ManyArgs, load_module, load_task, value
+from whet.commands.words import ManyArgs, load_module, load_task, sizes_of, value
 
 if TYPE_CHECKING:
     from whet.db import RunRecord, TuningLog
@@ -22,7 +22,7 @@ WHAT = ("config", "loops", "ll", "asm", "cuda", "ptx", "sass")
 
 
 @click.command("show", cls=ManyArgs)
-@click.argument("log", default="whet.db")
+@click.argument("log", default="whet.db", metavar="[LOG | MODEL.onnx]")
 @click.option("--op", help="The template, where the log holds several workloads.")
 @click.option("--args", multiple=True, metavar="VALUE...", help="Its arguments.")
 @click.option("--module", help="FILE_OR_MODULE that defines the template, if it is not built in.")
@@ -30,6 +30,10 @@ WHAT = ("config", "loops", "ll", "asm", "cuda", "ptx", "sass")
 @click.option("--device", help='Whose records: "cuda:1", "cuda-emulator"; default: this machine.')
 @click.option("--target", help='Whose, where several were tuned: "cuda -arch=sm_90".')
 @click.option("--what", type=click.Choice(WHAT), default="loops", show_default=True)
+@click.option("--shape", multiple=True, metavar="NAME=SIZES", help="Of a model: batch=1.")
+@click.option("--log", "tuned", metavar="LOG", help="Of a model: where its configs come from.")
+@click.option("--measure", is_flag=True, help="Of a model: run it, and show each group's time.")
+@click.option("-o", "--output", metavar="FILE.svg", help="Of a model: draw its graph.")
 def command(
     log: str,
     op: str | None,
@@ -39,12 +43,25 @@ def command(
     device: str | None,
     target: str | None,
     what: str,
+    **of_model: Any,
 ) -> None:
     """The best program that LOG (default: whet.db) has for a task of this machine.
 
     A log holds configs, not programs: but for --what config, the template has to be here. A task of
     create_task(outputs=...) needs nothing: its compute graph is in the log.
+
+    Of MODEL.onnx: its groups of operators, their work, and which trial of --log tuned them:
+
+    whet show model.onnx --shape batch=1 --log whet.db --measure -o model.svg
     """
+    if log.endswith(".onnx"):
+        from whet.commands.models.show import show_model
+
+        shapes = dict(map(sizes_of, of_model.pop("shape")))
+        show_model(log, shapes, target, device, **of_model)
+        return
+    if any(of_model.values()):
+        raise click.UsageError("--shape, --log, --measure and -o are for a model: model.onnx")
     from whet.autotune import best_from_log
     from whet.db import TuningLog
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from whet.autotune.samplers import SAMPLERS
-from whet.commands.words import ManyArgs, Seconds, load_task, value
+from whet.commands.words import ManyArgs, Seconds, is_model, load_task, sizes_of, value
 
 LEVELS = ("full", "quick")
 
@@ -73,13 +73,13 @@ def command(
 
     if bool(tasks) == (op is not None):
         raise click.UsageError("give either FILE_OR_MODULE:TASK or --op NAME --args VALUES")
-    if shape and not _is_model(tasks):
+    if shape and not is_model(tasks):
         raise click.UsageError("--shape is for a model: whet tune model.onnx --shape batch=1")
     values = tuple(map(value, args))
     implied = "cuda" if (passed["device"] or "").startswith("cuda") else None
     if op:
         chosen = [create_task(op, values, target or implied, space=space or "full")]
-    elif _is_model(tasks):
+    elif is_model(tasks):
         chosen, weight = _of_model(tasks[0], shape, target, weight)
     else:
         chosen = [load_task(where, values, target, space, implied) for where in tasks]
@@ -96,10 +96,6 @@ def command(
     click.echo(found)
 
 
-def _is_model(tasks: tuple[str, ...]) -> bool:
-    return len(tasks) == 1 and tasks[0].endswith(".onnx")
-
-
 def _of_model(
     file: str, shape: tuple[str, ...], target: str | None, weight: tuple[float, ...]
 ) -> tuple[list[Any], tuple[float, ...]]:
@@ -108,19 +104,10 @@ def _of_model(
 
     if weight:
         raise click.UsageError("--weight: the tasks of a model count as often as it runs them")
-    found = model_tasks(file, dict(map(_sizes, shape)), target)
+    found = model_tasks(file, dict(map(sizes_of, shape)), target)
     if not found:
         raise click.UsageError(f"{file}: nothing of it is computed when it runs")
     return [task for task, _ in found], tuple(float(count) for _, count in found)
-
-
-def _sizes(said: str) -> tuple[str, Any]:
-    name, _, sizes = said.partition("=")
-    parts = sizes.split(",")
-    if not name or not all(p.strip().isdigit() for p in parts):
-        raise click.UsageError(f"--shape {said!r}: e.g. batch=1, or x=1,3,224,224")
-    numbers = tuple(map(int, parts))
-    return name, numbers[0] if len(numbers) == 1 else numbers
 
 
 def _early_stop(said: str | None) -> bool | int:

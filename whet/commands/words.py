@@ -217,3 +217,18 @@ def load_task(
     raise click.UsageError(
         f"{place} has no task {name!r}; its tasks and templates: {', '.join(known) or '(none)'}"
     )
+
+
+def is_model(words: tuple[str, ...]) -> bool:
+    """True for the name of a model's file, alone."""
+    return len(words) == 1 and words[0].endswith(".onnx")
+
+
+def sizes_of(said: str) -> tuple[str, Any]:
+    """The name of an input with its shape, or of a dimension with its size: ``batch=1``."""
+    name, _, sizes = said.partition("=")
+    parts = sizes.split(",")
+    if not name or not all(p.strip().isdigit() for p in parts):
+        raise click.UsageError(f"--shape {said!r}: e.g. batch=1, or x=1,3,224,224")
+    numbers = tuple(map(int, parts))
+    return name, numbers[0] if len(numbers) == 1 else numbers

@@ -4,60 +4,141 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from whet.autotune.apply import apply_best
-from whet.autotune.models.compiled import compiled
-from whet.autotune.models.compiled import model_tasks as tasks_of_graph
-from whet.autotune.tasks.task import Task
-from whet.compiler.graph import Graph
-from whet.compiler.graph.model import Model
-from whet.compiler.graph.passes import optimized
+from whet.compiler.errors import ArgumentError, TargetError
+from whet.compiler.graph.ir import Graph
 from whet.compiler.target import Target
-from whet.frontends.onnx import from_onnx
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from whet.autotune.models.cache import ModelCache
+    from whet.autotune.tasks.task import Task
+    from whet.compiler.graph.model import Model
+    from whet.compiler.runtime.arrays.device import Device
+    from whet.frontends.buckets import Shapes
+
 
 def compile(
     model: Any,
-    shapes: Mapping[str, Any] | None = None,
+    shapes: Shapes = None,
     target: Target | str | Mapping[str, Any] | None = None,
     log: str | os.PathLike[str] | Any = None,
     constants: Mapping[str, np.ndarray] | None = None,
-) -> Model:
+    cache: bool | str | os.PathLike[str] = True,
+    device: Device | str | None = None,
+) -> Any:
     """A model as a function of arrays, compiled for a target.
 
     Args:
         model: an ONNX file, its bytes, a ``ModelProto``, or a :class:`~whet.compiler.graph.Graph`.
-        shapes: an input's name -> its shape, or a symbolic dimension's name -> its extent.
+        shapes: an input's name -> its shape, or a symbolic dimension's name -> its extent. Several
+            of them, ``{"batch": [1, 4]}``, or a list of such dicts, are buckets.
         target: what to compile for; None: the target in force, else this machine's CPU.
         log: a tuning log, its path or its URL: kernels take their best configs from it.
         constants: an input's name -> its value, where shapes depend on it.
+        cache: where what is built is kept, and found again. True: in the folder ``WHET_CACHE``, by
+            default ``~/.cache/whet`` (``0``: nowhere); or a folder; False: nowhere.
+            Code for GPUs is not kept; of buckets, each kernel.
+        device: where code for a GPU runs: ``"cuda:1"``, ``"cuda-emulator"``; default: ``"cuda"``.
+            It need not be there before the first run.
 
     Returns:
-        ``model(x)``, which returns new arrays; ``model.run([x], out=[y])`` fills given ones.
+        ``model(x)``, which returns new arrays; ``model.run([x], out=[y])`` fills given ones: a
+        :class:`~whet.compiler.graph.model.Model`; for GPUs a
+        :class:`~whet.compiler.graph.device_model.DeviceModel`; of buckets a
+        :class:`~whet.compiler.graph.buckets.BucketModel`, which has one of these for each.
 
     Raises:
         ArgumentError: the model cannot be read, or is not supported; the text names the node.
-        TargetError: the target is unknown.
+        TargetError: the target or the device is unknown, or they do not fit.
         LogError: the log cannot be read.
     """
-    graph, chosen = _given(model, shapes, target, constants)
+    from whet.autotune.models.cache import ModelCache, model_key
+    from whet.compiler.graph.buckets import BucketModel
+
+    chosen = _target(target)
+    where = _placed(chosen, device)
+    kept = None if chosen.kind.row.has_threads else ModelCache.of(cache)
+    model, each = _read(model, shapes)
+    if each is not None:
+        graphs = [_graph(model, one, constants) for one in each]
+        return BucketModel(_compiled(graphs, chosen, log, kept, where, True))
+    one = cast("Mapping[str, Any] | None", shapes)
+    key = None if kept is None else model_key(model, one, chosen, log, constants)
+    found = kept.model(key) if kept is not None and key is not None else None
+    if found is None:
+        graph = _graph(model, shapes, constants)
+        (found,) = _compiled([graph], chosen, log, kept, where, graph is not model)
+        if kept is not None and key is not None:
+            kept.keep_model(key, found)
+    return found
+
+
+def _compiled(
+    graphs: Sequence[Graph],
+    target: Target,
+    log: Any,
+    cache: ModelCache | None,
+    device: Device | None,
+    owned: bool,
+) -> list[Model]:
+    """Models that are built here, their kernels taken from the cache where they are there."""
+    from whet.autotune.apply import apply_best
+    from whet.autotune.models.compiled import compiled_all
+    from whet.autotune.models.on_device import device_models
+
     context = contextlib.nullcontext() if log is None else apply_best(log)
     with context:
-        return compiled(graph, chosen)
+        if target.kind.row.has_threads:
+            return list(device_models(graphs, target, device))
+        return compiled_all(graphs, target, cache, owned)
+
+
+def _read(model: Any, shapes: Shapes) -> tuple[Any, list[dict[str, Any]] | None]:
+    """The model, read where its inputs' names have to be known; and the shapes of its buckets."""
+    if isinstance(shapes, Mapping) and not any(isinstance(s, Sequence) for s in shapes.values()):
+        return model, None
+    if shapes is None:
+        return model, None
+    if isinstance(model, Graph):
+        raise ArgumentError(
+            "compile(graph, shapes=...)", "a graph has its sizes", "a graph for each: from_onnx"
+        )
+    from whet.frontends.buckets import buckets
+    from whet.frontends.onnx.importer import loaded
+
+    read = loaded(model)
+    each = buckets(shapes, [i.name for i in read.graph.input])
+    return (model, None) if each is None else (read, each)
+
+
+def _placed(target: Target, device: Device | str | None) -> Device | None:
+    """The device that was named, which runs what is made for the target."""
+    from whet.compiler.runtime.arrays.device import Device
+    from whet.compiler.runtime.arrays.device import device as device_of
+
+    if device is None:
+        return None
+    where = device if isinstance(device, Device) else device_of(device)
+    if where.type.removesuffix("-emulator") != ("cuda" if target.kind == "cuda" else "cpu"):
+        raise TargetError(
+            f"compile(..., target={str(target)!r}, device={str(where)!r})",
+            f"code for {target.kind} does not run on {where.type}",
+            'target="cuda" goes with device="cuda:0" or "cuda-emulator"',
+        )
+    return where
 
 
 def model_tasks(
     model: Any,
-    shapes: Mapping[str, Any] | None = None,
+    shapes: Shapes = None,
     target: Target | str | Mapping[str, Any] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
 ) -> list[tuple[Task, int]]:
-    """The tasks of a model, and how often it runs each, for :func:`whet.tune`.
+    """The tasks of a model, and how often it runs each, for :func:`whet.tune`; of all buckets.
 
     ``tasks, counts = zip(*whet.model_tasks("model.onnx"))``, then ``whet.tune(tasks,
     weights=counts, log="whet.db")`` and ``whet.compile("model.onnx", log="whet.db")``.
@@ -68,19 +149,24 @@ def model_tasks(
     Raises:
         ArgumentError, TargetError: as of :func:`compile`.
     """
-    return tasks_of_graph(*_given(model, shapes, target, constants))
+    from whet.autotune.models.compiled import model_tasks as tasks_of_graph
+
+    model, each = _read(model, shapes)
+    graphs = [_graph(model, one, constants) for one in ([shapes] if each is None else each)]
+    return tasks_of_graph(graphs, _target(target))
 
 
-def _given(
-    model: Any,
-    shapes: Mapping[str, Any] | None,
-    target: Target | str | Mapping[str, Any] | None,
-    constants: Mapping[str, np.ndarray] | None,
-) -> tuple[Graph, Target]:
-    """The graph after its passes, and the canonical target."""
-    graph = model if isinstance(model, Graph) else from_onnx(model, shapes, constants)
-    chosen = target if isinstance(target, Target) else None
-    if chosen is None:
-        in_force = Target.current(allow_none=True)
-        chosen = Target(target) if target is not None else in_force or Target("llvm")
-    return optimized(graph), chosen.canonical()
+def _graph(model: Any, shapes: Any, constants: Mapping[str, np.ndarray] | None) -> Graph:
+    """The graph after its passes."""
+    from whet.compiler.graph.passes import optimized
+    from whet.frontends.onnx import from_onnx
+
+    return optimized(model if isinstance(model, Graph) else from_onnx(model, shapes, constants))
+
+
+def _target(target: Target | str | Mapping[str, Any] | None) -> Target:
+    """The canonical target."""
+    if isinstance(target, Target):
+        return target.canonical()
+    in_force = Target.current(allow_none=True)
+    return (Target(target) if target is not None else in_force or Target("llvm")).canonical()

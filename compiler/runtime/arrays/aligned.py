@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,7 +23,19 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
         shape: the extents.
         dtype: of the elements, which are whatever the memory holds.
     """
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
     begin = -memory.__array_interface__["data"][0] % ALIGNMENT
     return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+def give_back() -> None:
+    """Give memory that is free back to the system: the C library keeps pieces below 32 MiB."""
+    trim = getattr(_process(), "malloc_trim", None)  # of glibc
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _process() -> ctypes.CDLL:
+    return ctypes.CDLL(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.abi.call_checks import check_unnamed, number, wrong
@@ -174,6 +174,18 @@ class CudaFunction(Function):
                     "arguments share memory; pass a copy"
                 )
                 raise wrong(self.signature, i, why, values[i].described)
+
+    def prepared(self, args: Sequence[object]) -> tuple[ReadyPlan, list[Any]]:
+        """The plan for arguments of these layouts, and its slots for these very arguments.
+
+        The slots of arrays are their addresses, in the order of the parameters: others of the same
+        layouts may stand in their place. Who runs the plan keeps the arrays.
+
+        Raises:
+            ArgumentError: the function cannot take ``args``.
+        """
+        ready, slots, _ = self._bound(tuple(args))
+        return ready, slots
 
     def repeater(self, args: tuple[object, ...]) -> Callable[[int], None]:
         """A function that calls on ``args`` as often as it is told, with no checks.

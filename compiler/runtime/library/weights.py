@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from whet.compiler.abi.binding import bindings
@@ -20,13 +21,19 @@ if TYPE_CHECKING:
     from whet.compiler.runtime.function import Function
 
 
-def pack(kernel: Function, packs: Function | None, weights: tuple[object, ...]) -> object:
+def pack(
+    kernel: Function,
+    packs: Function | None,
+    weights: tuple[object, ...],
+    out: Sequence[np.ndarray] | None = None,
+) -> object:
     """Run the function that makes a kernel's packed arrays.
 
     Args:
         kernel: which takes them.
         packs: which makes them; None where the kernel takes its weights as they are.
         weights: an array each, as the function takes them.
+        out: the arrays to pack into; None: new ones.
 
     Returns:
         The packed array, on the device that the weights are on; a tuple of them where there are
@@ -54,7 +61,11 @@ def pack(kernel: Function, packs: Function | None, weights: tuple[object, ...]) 
     taken = tuple(map(_taken, weights))
     symbols = _symbols(signature, taken)
     device = next((w.device for w in taken if isinstance(w, NDArray)), None)
-    outputs = [_empty(p, symbols, device) for p in made if isinstance(p, BufferParam)]
+    outputs = (
+        [_empty(p, symbols, device) for p in made if isinstance(p, BufferParam)]
+        if out is None
+        else list(out)
+    )
     if device is not None and device.type != "cpu":
         packs(*weights, *outputs)  # which lets the weights' owners wait for it
     else:

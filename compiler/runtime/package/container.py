@@ -8,7 +8,7 @@ bytes           are
 12-15           0
 16-23           the length of the index
 24-             the index: JSON in ASCII
-multiple of 4096 each blob: a shared library, or a GPU's code as JSON
+multiple of 4096 each blob: a shared library, a GPU's code as JSON, a model's constants
 last 32         SHA-256 of all before
 =============== ====================================================================
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from whet.compiler.errors import ArtifactError
@@ -47,31 +47,59 @@ def index_text(index: Mapping[str, Any]) -> bytes:
     return text.encode("ascii")
 
 
-def packed(index: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
-    """The file of an index and its blobs.
+def packed(index: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> bytes:
+    """The file of an index and its blobs; see :func:`chunks`."""
+    return b"".join(chunks(index, blobs))
+
+
+def chunks(
+    index: Mapping[str, Any], blobs: Sequence[bytes | memoryview]
+) -> Iterator[bytes | memoryview]:
+    """The file of an index and its blobs, piece by piece: large ones are not copied.
 
     Args:
-        index: JSON-able; its ``libraries`` get the places of the blobs, one for each, in order:
-            ``offset`` and ``size`` in bytes.
-        blobs: the libraries.
+        index: JSON-able; its ``libraries``, then the ``constants`` of its ``models``, get the
+            places of the blobs, one for each, in order: ``offset`` and ``size`` in bytes.
+        blobs: the libraries and the constants.
     """
     length = 0
     while True:  # the places are in the index, and its length moves them
-        at, libraries = aligned(_HEAD.size + length), []
-        for library, blob in zip(index["libraries"], blobs, strict=True):
-            libraries.append({**library, "offset": at, "size": len(blob)})
+        at, places = aligned(_HEAD.size + length), []
+        for blob in blobs:
+            places.append({"offset": at, "size": len(blob)})
             at = aligned(at + len(blob))
-        text = index_text({**index, "libraries": libraries})
+        text = index_text(_placed(index, places))
         if aligned(_HEAD.size + len(text)) == aligned(_HEAD.size + length):
             break
         length = max(length, len(text))
-    data = bytearray(_HEAD.pack(MAGIC, VERSION, 0, len(text)) + text)
-    for library, blob in zip(libraries, blobs, strict=True):
-        data += bytes(library["offset"] - len(data)) + blob
-    return bytes(data) + hashlib.sha256(data).digest()
+    digest, end = hashlib.sha256(), 0
+    pieces: list[tuple[int, bytes | memoryview]] = [
+        (0, _HEAD.pack(MAGIC, VERSION, 0, len(text)) + text),
+        *((place["offset"], blob) for place, blob in zip(places, blobs)),
+    ]
+    for begin, piece in pieces:
+        for part in (bytes(begin - end), piece):
+            digest.update(part)
+            yield part
+        end = begin + len(piece)
+    yield digest.digest()
 
 
-def unpacked(request: str, data: bytes) -> dict[str, Any]:
+def _placed(index: Mapping[str, Any], places: Sequence[Mapping[str, int]]) -> dict[str, Any]:
+    """The index with places in its libraries and its models' constants."""
+    libraries, models = index["libraries"], index.get("models", [])
+    if len(places) != len(libraries) + len(models):
+        raise ValueError(
+            f"{len(places)} blobs for {len(libraries)} libraries, {len(models)} models"
+        )
+    return {
+        **index,
+        "libraries": [{**one, **place} for one, place in zip(libraries, places)],
+        "models": [{**m, "constants": p} for m, p in zip(models, places[len(libraries) :])],
+    }
+
+
+def unpacked(request: str, data: bytes | memoryview) -> dict[str, Any]:
     """The index of a file whose checksum is right; what is in it is not looked at.
 
     Args:
@@ -81,18 +109,20 @@ def unpacked(request: str, data: bytes) -> dict[str, Any]:
     Raises:
         ArtifactError: it is no package, was cut off or changed, or is of a newer version.
     """
-    if not data.startswith(MAGIC):
-        if MAGIC.startswith(data):
+    begin = bytes(data[: len(MAGIC)])
+    if begin != MAGIC:
+        if MAGIC.startswith(begin):
             why = f"it is damaged: it ends after {len(data)} bytes"
             raise ArtifactError(request, why, COPY_AGAIN)
         raise ArtifactError(
             request,
-            f"it is no package: it begins with {data[:8]!r}",
+            f"it is no package: it begins with {begin!r}",
             "`whet package` writes one; a single library (.so, .o, .tar) is loaded by "
             "whet.runtime.load_module",
         )
     body = memoryview(data)[:-DIGEST]
-    if len(data) < _HEAD.size + DIGEST or hashlib.sha256(body).digest() != data[-DIGEST:]:
+    digest = bytes(data[-DIGEST:])
+    if len(data) < _HEAD.size + DIGEST or hashlib.sha256(body).digest() != digest:
         why = f"it is damaged: its {len(data):,} bytes are not its checksum's"
         raise ArtifactError(request, why, COPY_AGAIN)
     _, version, _, length = _HEAD.unpack_from(data)

@@ -99,7 +99,7 @@ class Index:
         whet: the version of Whet that wrote it.
         libraries: code, by number.
         kernels: in order.
-        models: whole models; this version writes none, and passes over them.
+        models: whole models, of which :func:`own_models` are those that this version loads.
     """
 
     whet: str
@@ -136,7 +136,8 @@ def index_of(request: str, data: Json, size: int) -> Index:
     try:
         models = _list(data, "models", MOST_KERNELS)
         libraries = tuple(map(_library, _list(data, "libraries", MOST_LIBRARIES)))
-        _check_places(libraries, size)
+        places = [_constants(m, len(libraries)) for m in models if _is_own(m)]
+        _check_places([*libraries, *places], size)
         kernels = tuple(_kernel(k, len(libraries)) for k in _list(data, "kernels", MOST_KERNELS))
         _check_once("kernel", (k.name for k in kernels))
         return Index(_text(data, "whet"), libraries, kernels, tuple(models))
@@ -182,15 +183,48 @@ def _is_flat(value: Any, depth: int) -> bool:
     return depth > 0 and all(_is_flat(one, depth - 1) for one in inner)
 
 
-def _check_places(libraries: Iterable[Library], size: int) -> None:
-    """Refuse libraries that are not in the file, each for itself."""
+@dataclass(frozen=True)
+class _Constants:
+    """The place of a model's constants."""
+
+    offset: int
+    size: int
+
+
+def _is_own(model: Any) -> bool:
+    """True for a model that this version knows; those of later ones are passed over."""
+    return isinstance(model, dict) and "library" in model
+
+
+def _constants(model: Json, libraries: int) -> _Constants:
+    _text(model, "name", NAME)
+    number, offset, size = model_of(model)
+    if number >= libraries:
+        raise _Wrong(f"a model names library {number} of {libraries}")
+    return _Constants(offset, size)
+
+
+def model_of(model: Json) -> tuple[int, int, int]:
+    """The number of a model's library, and the place of its constants: offset and size."""
+    place = _get(model, "constants")
+    return _number(model, "library"), _number(place, "offset"), _number(place, "size")
+
+
+def own_models(index: Index) -> list[Json]:
+    """The models of a package that this version can load."""
+    return [m for m in index.models if _is_own(m)]
+
+
+def _check_places(blobs: Iterable[Library | _Constants], size: int) -> None:
+    """Refuse libraries and constants that are not in the file, each for itself."""
     end = 1  # in the first page is the head
-    for one in sorted(libraries, key=lambda one: one.offset):
+    for one in sorted(blobs, key=lambda one: one.offset):
+        what = "a library" if isinstance(one, Library) else "a model's constants"
         if one.offset % ALIGNMENT or one.offset < end or not one.size:
-            raise _Wrong(f"a library of {one.size:,} bytes at byte {one.offset:,} lies on another")
+            raise _Wrong(f"{what} of {one.size:,} bytes at byte {one.offset:,} lies on another")
         end = one.offset + one.size
         if end > size - DIGEST:
-            raise _Wrong(f"a library ends at byte {end:,} of {size:,}")
+            raise _Wrong(f"{what} ends at byte {end:,} of {size:,}")
 
 
 def _check_once(kind: str, names: Iterable[str]) -> None:

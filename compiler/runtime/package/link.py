@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from whet.compiler import settings
@@ -85,13 +85,19 @@ def level_name(arch: str, needs: Sequence[str]) -> str:
     return next((name for name, needed in X86_LEVELS if needed == set(needs)), "")
 
 
-def linked(request: str, modules: Sequence[Module], cc: Mapping[str, str]) -> bytes:
+def linked(
+    request: str,
+    modules: Sequence[Module],
+    cc: Mapping[str, str],
+    more: Mapping[str, str] | None = None,
+) -> bytes:
     """The shared library of modules for one processor.
 
     Args:
         request: the request, for the error.
         modules: built, not loaded; the first one is given the others as imports.
         cc: architecture -> the C compiler that links for it.
+        more: names of C files -> their texts, compiled with them.
 
     Raises:
         ArtifactError: there is no C compiler for it, or two functions have one name.
@@ -103,8 +109,11 @@ def linked(request: str, modules: Sequence[Module], cc: Mapping[str, str]) -> by
     compiler = _compiler(request, architecture_of(triple), cc)
     with tempfile.TemporaryDirectory(prefix="whet") as folder:
         file = Path(folder) / "kernels.so"
+        addons = [Path(folder) / one for one in more or {}]
+        for addon in addons:
+            addon.write_text((more or {})[addon.name])
         try:
-            head.export_library(file, cc=compiler)
+            head.export_library(file, addons=list(map(str, addons)), cc=compiler)
         except ArtifactError as error:
             raise ArtifactError(request, f"its kernels cannot be linked: {error}") from None
         return file.read_bytes()
@@ -142,15 +151,16 @@ def arch_of_gpu(target: Target) -> str:
     return arch
 
 
-def replace_file(request: str, path: Path, data: bytes) -> None:
-    """Write a file: whole or not at all.
+def replace_file(request: str, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file of pieces: whole or not at all.
 
     Raises:
         ArtifactError: it cannot be written.
     """
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        new.write_bytes(data)
+        with new.open("wb") as written:
+            written.writelines(pieces)
         os.replace(new, path)
     except OSError as error:
         raise ArtifactError(request, f"{path} cannot be written: {error.strerror}") from None

@@ -7,24 +7,36 @@ loaded: load only what you trust.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from whet.compiler import settings
 from whet.compiler.errors import ArgumentError, ArtifactError, nearest
+from whet.compiler.homes import imported
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.library.integrity import check_library
 from whet.compiler.runtime.library.source import path_of
 from whet.compiler.runtime.load import MissingFile, data_module, library_module
 from whet.compiler.runtime.module import Module
 from whet.compiler.runtime.package.container import WRITE_AGAIN, unpacked
-from whet.compiler.runtime.package.index import Index, Kernel, Library, Variant, index_of
+from whet.compiler.runtime.package.index import (
+    Index,
+    Kernel,
+    Library,
+    Variant,
+    index_of,
+    own_models,
+)
 from whet.compiler.runtime.package.processor import features
 from whet.compiler.target.machine import host
+
+# A model's loader, imported when there is one.
+_OF_MODELS = "whet.compiler.graph.package:loaded"
 
 
 class UnknownKernel(ArgumentError, KeyError):
@@ -111,7 +123,7 @@ class Package(Mapping[str, Function]):
         return f"<whet package {self.path.name}: {', '.join(self._kernels)}>"
 
 
-def read(request: str, path: str | os.PathLike[str]) -> tuple[Path, bytes, Index]:
+def read(request: str, path: str | os.PathLike[str]) -> tuple[Path, memoryview, Index]:
     """A package's bytes and index; nothing of it is loaded.
 
     Args:
@@ -127,22 +139,33 @@ def read(request: str, path: str | os.PathLike[str]) -> tuple[Path, bytes, Index
         why = "it is a folder" if file.is_dir() else "there is no such file"
         raise MissingFile(request, why, "whet package kernels.py:tasks --log whet.db -o FILE")
     try:
-        data = file.read_bytes()
+        with file.open("rb") as opened:
+            data = _bytes_of(opened)
     except OSError as error:
         raise ArtifactError(request, f"it cannot be read: {error.strerror}") from None
     return file, data, index_of(request, unpacked(request, data), len(data))
 
 
-def load(path: str | os.PathLike[str]) -> Package:
-    """Load what ``whet package`` wrote.
+def _bytes_of(file: BinaryIO) -> memoryview:
+    """A file's bytes, mapped where they can be: a model's constants are not read twice."""
+    try:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError):  # a file without bytes, or a system without maps
+        return memoryview(file.read())
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load what ``whet package`` or ``model.export`` wrote.
 
     Args:
         path: the file. Its checksum is compared first; then its code runs in this process: load
             only what you trust.
 
     Returns:
-        Its kernels by name. Of each the widest code is taken that this CPU runs; ``WHET_CPU`` makes
-        it pass for a lesser one.
+        A :class:`Package`: its kernels by name. Of each the widest code is taken that this CPU
+        runs; ``WHET_CPU`` makes it pass for a lesser one. Of a model's file the
+        :class:`~whet.compiler.graph.model.Model`, as ``whet.compile`` gives it; its constants stay
+        in the file, which may be replaced meanwhile, but not written to.
 
     Raises:
         ArtifactError: the file is missing (then also a ValueError and a FileNotFoundError), is no
@@ -152,6 +175,11 @@ def load(path: str | os.PathLike[str]) -> Package:
     request = f"load({str(path) if isinstance(path, os.PathLike) else path!r})"
     file, data, index = read(request, path)
     settings.num_threads()  # a library itself cannot say that the setting is wrong
+    models = own_models(index)
+    if models and not index.kernels:
+        if len(models) > 1:
+            raise ArtifactError(request, f"it holds {len(models)} models", "one a file is loaded")
+        return imported(_OF_MODELS)(request, data, index, models[0])
     chosen: set[int] = set()
     have = features()
     for kernel in index.kernels:
@@ -161,8 +189,8 @@ def load(path: str | os.PathLike[str]) -> Package:
     libraries = {}
     for number in sorted(chosen):
         one = index.libraries[number]
-        blob = data[one.offset : one.offset + one.size]
-        libraries[number] = _module(request, one, blob)
+        blob = bytes(data[one.offset : one.offset + one.size])
+        libraries[number] = code_of(request, one, blob)
     return Package(file, index, libraries)
 
 
@@ -188,7 +216,20 @@ def _nothing_runs(index: Index, kernel: Kernel) -> tuple[str, str]:
     )
 
 
-def _module(request: str, library: Library, blob: bytes) -> Module:
+def what_is_missing(library: Library) -> str:
+    """A feature that a library's code needs, or its architecture, if this CPU lacks it; or ""."""
+    have = features()
+    if runs(library, have):
+        return ""
+    return next(iter(sorted(set(library.needs) - have)), library.arch)
+
+
+def code_of(request: str, library: Library, blob: bytes) -> Module:
+    """The module of a library, loaded into this process.
+
+    Raises:
+        ArtifactError: it is none, or none for this machine.
+    """
     if library.kind == "cuda":
         return data_module(request, blob)
     check_library(request, blob)

@@ -206,6 +206,49 @@ def test_two_models_in_two_threads():
     assert not wrong
 
 
+def test_one_model_in_several_threads():
+    """Each call has an arena of its own: one that all shared would be wrong at once."""
+    graph, reference = network(drawn(11))
+    model = built(graph)
+    arrays = [drawn(k)(*graph.inputs[0].shape) for k in range(3)]
+    wanted = [model(a).tobytes() for a in arrays]
+    np.testing.assert_allclose(model(arrays[0]), reference(arrays[0]), rtol=2e-4, atol=1e-6)
+    inside, all_inside = [], threading.Barrier(3)
+    function = model._function
+
+    def meeting(*args):
+        all_inside.wait(60)  # all three have taken their arenas
+        inside.append(args[-1].ctypes.data)
+        args[-1][:] = 0xFF
+        all_inside.wait(60)
+        function(*args)
+
+    found = {}
+    model._function = meeting
+    threads = [
+        threading.Thread(target=lambda k=k: found.update({k: model(arrays[k]).tobytes()}))
+        for k in range(3)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert [found[k] for k in range(3)] == wanted
+    assert len(set(inside)) == 3 and len(model._free) == 3
+    model._function = function
+    assert model(arrays[1]).tobytes() == wanted[1] and len(model._free) == 3
+
+
+def test_a_call_that_fails_gives_its_arena_back():
+    graph, _ = network(drawn(12))
+    model = built(graph)
+    out = np.empty(graph.outputs[0].shape, "float32")
+    for _ in range(3):
+        with pytest.raises(ArgumentError):
+            model.run([np.empty(3, "float32")], [out])
+    assert len(model._free) == 1
+
+
 def test_a_model_without_kernels():
     g = GraphBuilder()
     x = g.input("x", (2, 3), "float32")

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 import whet
+from whet.commands.show import command as show
 from whet.commands.tune import command
 
 TARGET = "llvm -num_threads=2"
@@ -50,6 +51,9 @@ def test_a_model_is_tuned_and_compiled(file, tmp_path):
     np.testing.assert_allclose(
         model(x), whet.compile(file, {"batch": 4}, TARGET)(x), rtol=1e-5, atol=1e-5
     )
+    words = [str(file), "--shape", "batch=4", "--log", str(log), "--target", TARGET]
+    done = CliRunner().invoke(show, words, catch_exceptions=False)
+    assert done.output.count("exact: trial") == 4 and ", 4 tuned, " in done.output
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,15 @@ def from_onnx(
         ArgumentError: the model cannot be read; a shape is not known; an operator, or what a node
             asks of it, is not supported. The text names the node.
     """
-    return _Importer(_loaded(model), dict(shapes or {}), dict(constants or {})).graph()
+    return _Importer(loaded(model), dict(shapes or {}), dict(constants or {})).graph()
 
 
-def _loaded(model: Any) -> ModelProto:
+def loaded(model: Any) -> ModelProto:
+    """A model, read where it is a file or its bytes.
+
+    Raises:
+        ArgumentError: it cannot be read.
+    """
     try:
         import onnx
     except ImportError:

@@ -15,6 +15,9 @@
  *     int32_t code = dense(args, 3);          0, or what whet_describe() explains
  *     whet_package_close(package);
  *
+ * A model that model.export("net.whet") wrote is opened the same way: whet_package_kernel() gives a
+ * function of its inputs, then its outputs, which several threads may call at once.
+ *
  * Of each kernel the widest code is taken that this CPU runs; WHET_CPU=x86-64-v3 in the environment
  * makes it pass for a lesser one. A file that is damaged, cut off or no package ends in an error.
  * A package is native code, which runs as soon as it is opened: open only what you trust.
@@ -30,8 +33,11 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <whet/package_index.h>
@@ -43,6 +49,12 @@ extern "C" {
 extern long syscall(long number, ...); /* not declared by a strict -std=c99 */
 #endif
 
+#ifdef O_CLOEXEC
+#define WHET_PKG_CLOEXEC_ O_CLOEXEC
+#else
+#define WHET_PKG_CLOEXEC_ 0 /* not declared by a strict -std=c99 */
+#endif
+
 enum { WHET_PACKAGE_TEXT = 320 }; /* bytes of text that hold every message */
 
 /* ---- private ---------------------------------------------------------------------------------- */
@@ -51,6 +63,20 @@ static inline int32_t whet_pkg_say_(int32_t code, const char *of, const char *wh
                                     size_t size) {
   if (text != NULL && size != 0) snprintf(text, size, "%.120s: %.180s", of, why);
   return code;
+}
+
+/* A file's bytes, mapped: a model's constants stay there. NULL: it can only be read. */
+static inline unsigned char *whet_pkg_map_(const char *path, size_t *size) {
+  struct stat about;
+  void *data = MAP_FAILED;
+  int file = open(path, O_RDONLY | WHET_PKG_CLOEXEC_);
+  if (file < 0) return NULL;
+  if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0)
+    data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  if (data == MAP_FAILED) return NULL;
+  *size = (size_t)about.st_size;
+  return (unsigned char *)data;
 }
 
 /* The whole file, or NULL; *code says why. */
@@ -185,6 +211,22 @@ static inline const char *whet_pkg_load_(const unsigned char *data, WhetPkgLibra
   return NULL;
 }
 
+/* Give a model its constants: NULL, or what is wrong; *kept: they must stay where they are. */
+static inline const char *whet_pkg_attach_(const WhetPackage *package, const unsigned char *data,
+                                           const WhetPkgKernel_ *one, int *kept) {
+  int32_t (*attach)(const void *, uint64_t);
+  void *found;
+  int32_t code;
+  if (one->library < 0 || one->size == 0) return NULL;
+  found = dlsym(package->libraries[one->library].handle, "whet_model_attach");
+  if (found == NULL) return "its library holds no model";
+  memcpy(&attach, &found, sizeof found);
+  code = attach(data + one->offset, one->size);
+  if (code < 0) return "a model's constants are none of its code's";
+  if (code > 0) *kept = 1;
+  return NULL;
+}
+
 /* ---- public ----------------------------------------------------------------------------------- */
 
 /* Close a package, or NULL. Its kernels must not be called any more. */
@@ -206,8 +248,8 @@ static inline int32_t whet_package_open(const char *path, WhetPackage **package,
   unsigned char *data;
   const char *why;
   size_t length = 0, k;
-  int32_t code;
-  int level = whet_pkg_level_();
+  int32_t code = WHET_PACKAGE_OK;
+  int level = whet_pkg_level_(), mapped, kept = 0;
   if (package != NULL) *package = NULL;
   if (path == NULL || package == NULL)
     return whet_pkg_say_(WHET_PACKAGE_ARGUMENT, "whet_package_open", "a pointer is NULL", text,
@@ -216,7 +258,9 @@ static inline int32_t whet_package_open(const char *path, WhetPackage **package,
     return whet_pkg_say_(WHET_PACKAGE_ARGUMENT, path,
                          "WHET_CPU is no level: native, x86-64-v2, x86-64-v3, x86-64-v4", text,
                          size);
-  data = whet_pkg_read_(path, &length, &code);
+  data = whet_pkg_map_(path, &length);
+  mapped = data != NULL;
+  if (!mapped) data = whet_pkg_read_(path, &length, &code);
   if (data == NULL)
     return whet_pkg_say_(code, path,
                          code == WHET_PACKAGE_NO_MEMORY ? "there is no memory for it"
@@ -237,6 +281,13 @@ static inline int32_t whet_package_open(const char *path, WhetPackage **package,
         code = WHET_PACKAGE_SYSTEM;
         why = whet_pkg_load_(data + made->libraries[k].offset, &made->libraries[k]);
       }
+      for (k = 0; why == NULL && k < made->num_kernels; k++) {
+        if (made->kernels[k].size != 0 && !mapped) {
+          why = "a package of a model must be a file, not a pipe";
+          break;
+        }
+        why = whet_pkg_attach_(made, data, &made->kernels[k], &kept);
+      }
     }
     if (why != NULL) {
       code = whet_pkg_say_(code, path, why, text, size);
@@ -246,11 +297,13 @@ static inline int32_t whet_package_open(const char *path, WhetPackage **package,
       *package = made;
     }
   }
-  free(data);
+  /* the library of a model stays in the process, and so do its constants */
+  if (!mapped) free(data);
+  if (mapped && !kept) munmap(data, length);
   return code;
 }
 
-/* How many kernels a package has. */
+/* How many kernels and models a package has. */
 static inline size_t whet_package_count(const WhetPackage *package) {
   return package == NULL ? 0 : package->num_kernels;
 }
@@ -273,7 +326,7 @@ static inline const char *whet_package_level(const WhetPackage *package, const c
   return one == NULL || one->library < 0 ? NULL : package->libraries[one->library].level;
 }
 
-/* A kernel, or with the suffix "_ahead" what packs its weights: returns 0 and sets *kernel, or
+/* A kernel, or a model, which takes its inputs and then its outputs; or with the suffix "_ahead" what packs its weights: returns 0 and sets *kernel, or
  * returns WHET_PACKAGE_..., sets it to NULL and writes what is wrong into `text`. */
 static inline int32_t whet_package_kernel(const WhetPackage *package, const char *name,
                                           WhetKernel *kernel, char *text, size_t size) {
@@ -298,7 +351,7 @@ static inline int32_t whet_package_kernel(const WhetPackage *package, const char
   }
   handle = package->libraries[one->library].handle;
   snprintf(symbol, sizeof symbol, "%.262s__entry", name);
-  found = dlsym(handle, symbol);
+  found = dlsym(handle, one->size != 0 ? "whet_model" : symbol);
   if (found == NULL) found = dlsym(handle, name);
   if (found == NULL)
     return whet_pkg_say_(WHET_PACKAGE_NO_KERNEL, name, "its library has no such function", text,

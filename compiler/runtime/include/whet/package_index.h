@@ -50,12 +50,13 @@ typedef struct {
   char name[WHET_PKG_NAME_];
   int32_t library; /* -1: none runs here */
   char why[WHET_PKG_WORD_];
+  uint64_t offset, size; /* of a model: the place of its constants; size is 0 of a kernel */
 } WhetPkgKernel_;
 
 struct WhetPackage {
   size_t num_libraries, num_kernels;
   WhetPkgLibrary_ *libraries;
-  WhetPkgKernel_ *kernels;
+  WhetPkgKernel_ *kernels; /* and models */
 };
 
 /* One of the index's libraries, and whether it runs here; NULL, or what is wrong. */
@@ -90,33 +91,72 @@ static inline const char *whet_pkg_library_(WhetPkgJson_ data, int level, size_t
   return NULL;
 }
 
-/* One of the index's kernels: NULL, or what is wrong. */
-static inline const char *whet_pkg_kernel_(WhetPkgJson_ data, WhetPackage *package,
-                                           WhetPkgKernel_ *one) {
-  WhetPkgJson_ variants, variant;
-  const char *at = NULL;
+/* The name of a kernel or a model: NULL, or what is wrong. */
+static inline const char *whet_pkg_name_(WhetPkgJson_ data, const WhetPackage *package,
+                                         WhetPkgKernel_ *one) {
   size_t k;
-  uint64_t library;
-  one->library = -1;
-  if (!whet_pkg_field_(data, "name", one->name, sizeof one->name) ||
-      !whet_pkg_get_(data, "variants", &variants) || !whet_pkg_is_list_(variants))
+  if (!whet_pkg_field_(data, "name", one->name, sizeof one->name))
     return "a kernel in its index is damaged";
   for (k = 0; one->name[k] != 0; k++)
     if (strchr(".+-", one->name[k]) != NULL || (k == 0 && one->name[k] <= '9'))
       return "a kernel's name is none";
   for (k = 0; k < package->num_kernels; k++)
     if (strcmp(package->kernels[k].name, one->name) == 0) return "two kernels have one name";
+  return NULL;
+}
+
+/* Take a library for a kernel or a model, if it runs here. */
+static inline void whet_pkg_take_(WhetPackage *package, uint64_t library, WhetPkgKernel_ *one) {
+  WhetPkgLibrary_ *found = &package->libraries[library];
+  if (found->runs && one->library < 0) {
+    one->library = (int32_t)library;
+    found->used = 1;
+  }
+  if (!found->runs) memcpy(one->why, found->needed, sizeof one->why);
+}
+
+/* One of the index's kernels: NULL, or what is wrong. */
+static inline const char *whet_pkg_kernel_(WhetPkgJson_ data, WhetPackage *package,
+                                           WhetPkgKernel_ *one) {
+  WhetPkgJson_ variants, variant;
+  const char *at = NULL, *why = whet_pkg_name_(data, package, one);
+  uint64_t library;
+  one->library = -1;
+  if (why != NULL) return why;
+  if (!whet_pkg_get_(data, "variants", &variants) || !whet_pkg_is_list_(variants))
+    return "a kernel in its index is damaged";
   while (whet_pkg_next_(variants, &at, &variant)) {
-    WhetPkgLibrary_ *found;
     if (!whet_pkg_count_(variant, "library", &library) || library >= package->num_libraries)
       return "a kernel names a library that there is not";
-    found = &package->libraries[library];
-    if (found->runs && one->library < 0) {
-      one->library = (int32_t)library;
-      found->used = 1;
-    }
-    if (!found->runs) memcpy(one->why, found->needed, sizeof one->why);
+    whet_pkg_take_(package, library, one);
   }
+  return NULL;
+}
+
+/* One of the index's models: NULL, or what is wrong. */
+static inline const char *whet_pkg_model_(WhetPkgJson_ data, WhetPackage *package, size_t size,
+                                          WhetPkgKernel_ *one) {
+  const char *why = whet_pkg_name_(data, package, one);
+  WhetPkgJson_ place;
+  uint64_t library;
+  size_t k;
+  one->library = -1;
+  if (why != NULL) return why;
+  if (!whet_pkg_count_(data, "library", &library) || library >= package->num_libraries ||
+      !whet_pkg_get_(data, "constants", &place) ||
+      !whet_pkg_count_(place, "offset", &one->offset) ||
+      !whet_pkg_count_(place, "size", &one->size))
+    return "a model in its index is damaged";
+  if (one->offset == 0 || one->offset % WHET_PKG_PAGE_ != 0 || one->size == 0 ||
+      one->offset > size - WHET_PKG_DIGEST_ ||
+      one->size > size - WHET_PKG_DIGEST_ - one->offset)
+    return "a model's constants are not inside of the file";
+  for (k = 0; k < package->num_libraries; k++) {
+    const WhetPkgLibrary_ *other = &package->libraries[k];
+    if (one->offset < other->offset + other->size && other->offset < one->offset + one->size)
+      return "a model's constants lie on a library";
+  }
+  whet_pkg_take_(package, library, one);
   return NULL;
 }
 
@@ -134,15 +174,18 @@ static inline long whet_pkg_length_(WhetPkgJson_ index, const char *key, WhetPkg
 /* What the index tells, checked, into the package: NULL, or what is wrong. */
 static inline const char *whet_pkg_index_(WhetPkgJson_ index, int level, size_t size,
                                           WhetPackage *package, int32_t *code) {
-  WhetPkgJson_ libraries, kernels, entry;
+  WhetPkgJson_ libraries, kernels, models, entry, number;
   const char *at = NULL, *why;
   size_t k;
   long n = whet_pkg_length_(index, "libraries", &libraries, WHET_PKG_LIBRARIES_);
   long m = whet_pkg_length_(index, "kernels", &kernels, WHET_PKG_KERNELS_);
-  if (n < 0 || m < 0 || n > WHET_PKG_LIBRARIES_ || m > WHET_PKG_KERNELS_)
-    return "its lists of libraries and kernels are damaged";
+  long more = whet_pkg_length_(index, "models", &models, WHET_PKG_KERNELS_);
+  if (n < 0 || m < 0 || more < 0 || n > WHET_PKG_LIBRARIES_ || m > WHET_PKG_KERNELS_ ||
+      more > WHET_PKG_KERNELS_)
+    return "its lists of libraries, kernels and models are damaged";
   package->libraries = (WhetPkgLibrary_ *)calloc((size_t)n + 1, sizeof *package->libraries);
-  package->kernels = (WhetPkgKernel_ *)calloc((size_t)m + 1, sizeof *package->kernels);
+  package->kernels = (WhetPkgKernel_ *)calloc((size_t)(m + more) + 1,
+                                              sizeof *package->kernels);
   if (package->libraries == NULL || package->kernels == NULL) {
     *code = WHET_PACKAGE_NO_MEMORY;
     return "there is no memory for its index";
@@ -160,6 +203,12 @@ static inline const char *whet_pkg_index_(WhetPkgJson_ index, int level, size_t 
   for (at = NULL; whet_pkg_next_(kernels, &at, &entry); package->num_kernels++)
     if ((why = whet_pkg_kernel_(entry, package, &package->kernels[package->num_kernels])) != NULL)
       return why;
+  for (at = NULL; whet_pkg_next_(models, &at, &entry);) {
+    WhetPkgKernel_ *one = &package->kernels[package->num_kernels];
+    if (!whet_pkg_get_(entry, "library", &number)) continue; /* of a later version */
+    if ((why = whet_pkg_model_(entry, package, size, one)) != NULL) return why;
+    package->num_kernels++;
+  }
   return NULL;
 }
 

@@ -1,0 +1,215 @@
+"""The cache of compiled models and their kernels: what was built once is loaded again.
+
+An entry is a file as packages are, found by a digest of all that its code follows from: a model by
+its file's bytes, its shapes and constants, the target, the log's bytes, and Whet's own code; a
+kernel by its task and its config. An entry with a wrong checksum counts as none, and is replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache as once
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whet.compiler import settings
+from whet.compiler.abi.artifact import Artifact
+from whet.compiler.content_cache import MEBIBYTE, ContentCache, digest
+from whet.compiler.graph import image
+from whet.compiler.graph.model import Model
+from whet.compiler.jit.llvm import version
+from whet.compiler.runtime.module import Module
+from whet.compiler.runtime.package.container import chunks, unpacked
+from whet.compiler.target import Target
+
+LIMIT_BYTES = 2048 * MEBIBYTE
+"""What all entries may take together; those that were not used for longest go."""
+
+
+class ModelCache:
+    """Models and kernels in a folder.
+
+    Args:
+        folder: where.
+        limit_bytes: of all entries.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._files = ContentCache("models", limit_bytes, folder)
+
+    @staticmethod
+    def of(cache: bool | str | os.PathLike[str]) -> ModelCache | None:
+        """The cache that a caller asks for: the settings' one, none, or in a folder."""
+        if isinstance(cache, bool):
+            folder = settings.model_cache_dir() if cache else None
+        else:
+            folder = Path(cache)
+        return None if folder is None else ModelCache(folder)
+
+    def model(self, key: str) -> Model | None:
+        """The model of a key; None: there is none that is whole."""
+        return self._found(key, ".model", _model)
+
+    def keep_model(self, key: str, model: Model) -> None:
+        """Keep a model, if it can be."""
+        entries, blobs = image.parts(model)
+        index = {"artifacts": entries, "models": [image.described(model)]}
+        self._keep(key, ".model", index, [*blobs, model._constants.data])
+
+    def kernel(self, key: str) -> Artifact | None:
+        """The kernel of a key; None: there is none that is whole."""
+        return self._found(key, ".kernel", lambda index, data: _artifacts(index, data)[0])
+
+    def keep_kernel(self, key: str, artifact: Artifact) -> None:
+        """Keep a kernel, if it can be."""
+        entry, blobs = image.artifact_parts(artifact)
+        self._keep(key, ".kernel", {"artifacts": [entry]}, blobs)
+
+    def _found(self, key: str, suffix: str, made: Callable[[Any, memoryview], Any]) -> Any:
+        path = self._files.find(key, suffix)
+        if path is None:
+            return None
+        try:
+            with open(path, "rb") as file:
+                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return made(unpacked("cache", data), data)
+        except Exception:  # whatever damage makes of it: it is built again
+            return None
+
+    def _keep(self, key: str, suffix: str, index: dict[str, Any], blobs: list[Any]) -> None:
+        places = len(blobs) - len(index.get("models", ()))
+        libraries: list[dict[str, Any]] = [{} for _ in range(places)]
+        self._files.put_chunks(key, chunks({**index, "libraries": libraries}, blobs), suffix)
+
+
+def _artifacts(index: Mapping[str, Any], data: memoryview) -> list[Artifact]:
+    blobs = [bytes(data[p["offset"] : p["offset"] + p["size"]]) for p in index["libraries"]]
+    pairs = zip(index["artifacts"], blobs[::2], blobs[1::2], strict=True)
+    return [image.artifact_of(*one) for one in pairs]
+
+
+def _model(index: Mapping[str, Any], data: memoryview) -> Model:
+    function, *rest = _artifacts(index, data)
+    kernels = {a.signatures[0].name: Module(a) for a in rest}
+    (described,) = index["models"]
+    place = described["constants"]
+    constants = np.frombuffer(data, np.uint8, place["size"], place["offset"])
+    return image.restored(described, image.linked(function, kernels), kernels, constants)
+
+
+def kernel_key(task: str, config: str) -> str | None:
+    """The digest of what a kernel is made from; None: what it is made by was changed here."""
+    return None if _passes_are_changed() else digest("kernel", task, config, _built_by())
+
+
+def model_key(
+    model: Any,
+    shapes: Mapping[str, Any] | None,
+    target: Target,
+    log: Any,
+    constants: Mapping[str, np.ndarray] | None,
+) -> str | None:
+    """The digest of what a model is made from; None where that is not known without building it.
+
+    Args:
+        model, shapes, log, constants: as of :func:`whet.compile`; of models, a file or its bytes.
+        target: canonical.
+    """
+    if _passes_are_changed() or _configs_are_given():
+        return None
+    content, records = _content(model), _records(log)
+    if content is None or records is None:
+        return None
+    given = sorted((name, str(a.dtype), a.shape, a.tobytes()) for name, a in _arrays(constants))
+    try:
+        texts = json.dumps(
+            {str(k): _plain(v) for k, v in dict(shapes or {}).items()}, sort_keys=True
+        )
+    except (TypeError, ValueError):
+        return None  # whoever reads them says what is wrong
+    return digest("model", content, texts, repr(given), target.key, records, _built_by())
+
+
+def _arrays(constants: Mapping[str, Any] | None) -> list[tuple[str, np.ndarray]]:
+    return [(str(name), np.asarray(a)) for name, a in dict(constants or {}).items()]
+
+
+def _plain(shape: Any) -> Any:
+    return int(shape) if isinstance(shape, int | np.integer) else [int(d) for d in shape]
+
+
+def _content(model: Any) -> str | None:
+    """The digest of an ONNX file; None for what is none, or has weights in other files."""
+    if isinstance(model, bytes):
+        return _whole(model)
+    if not isinstance(model, str | os.PathLike):
+        return None
+    try:
+        with (
+            open(model, "rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            return _whole(data)
+    except (OSError, ValueError):
+        return None
+
+
+def _whole(data: Any) -> str | None:
+    # a tensor in another file has a key "location"
+    return None if data.find(b"location") >= 0 else hashlib.sha256(data).hexdigest()
+
+
+def _records(log: Any) -> str | None:
+    """The digest of a log's file and of this machine, for which records are chosen."""
+    if log is None:
+        return "no log"
+    if not isinstance(log, str | os.PathLike) or not Path(log).is_file():
+        return None
+    from whet.compiler.target.machine import host
+
+    found = [str(Path(log).resolve()), host.fingerprint()]
+    try:
+        for path in (str(log), f"{log}-wal"):
+            with open(path, "rb") as file:
+                found.append(hashlib.file_digest(file, "sha256").hexdigest())
+    except FileNotFoundError:  # without a journal
+        pass
+    except OSError:
+        return None
+    return " ".join(found)
+
+
+def _passes_are_changed() -> bool:
+    """True where a context of passes is in force that is not the default one."""
+    module = sys.modules.get("whet.compiler.passes.context")
+    found = None if module is None else module._CURRENT.get()
+    if found is None:
+        return False
+    listed = (found.required_pass, found.disabled_pass, found.instruments)
+    return any(listed) or found.config != module.PassContext().config  # type: ignore[union-attr]
+
+
+def _configs_are_given() -> bool:
+    """True where configs are in force here, beside those of a log that is given."""
+    module = sys.modules.get("whet.search_spaces.template.config_scope")
+    return module is not None and bool(module._forced.get() or module._resolvers.get())
+
+
+@once
+def _built_by() -> str:
+    """What builds: Whet's own files, and the libraries that change what it makes."""
+    import importlib.util
+
+    from whet.compiler.installed import code_digest
+
+    onnx = importlib.util.find_spec("onnx")
+    origin = Path(onnx.origin) if onnx is not None and onnx.origin else None
+    about = f"{origin} {origin.stat().st_mtime_ns}" if origin is not None else ""
+    return " ".join([code_digest(), version(), np.__version__, sys.version, about])

@@ -1,0 +1,359 @@
+"""A compiled model for GPUs: its kernels launched in order on one stream of a device.
+
+The plan is the CPU's: the same groups, places and calls. The arena and the constants are memory of
+the device, weights are uploaded and packed there before the first run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.abi.artifact import Resources
+from whet.compiler.abi.signature import BufferParam
+from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
+from whet.compiler.graph.executor import ARENA, CONSTANTS
+from whet.compiler.graph.ir import Value
+from whet.compiler.graph.launches import ModelLaunch, functions_of, launches_of
+from whet.compiler.graph.memory import Arena
+from whet.compiler.graph.model import Call, Model
+from whet.compiler.runtime.arrays.device import Device, context_of
+from whet.compiler.runtime.arrays.device_array import DeviceArray, describe
+from whet.compiler.runtime.arrays.foreign import let_owner_wait
+from whet.compiler.runtime.arrays.gpu_import import is_shared, taken_array
+from whet.compiler.runtime.arrays.nd import array as copied_to
+from whet.compiler.runtime.arrays.nd import empty
+from whet.compiler.runtime.gpu.driver.streams import current_stream
+from whet.compiler.runtime.gpu.function import CudaFunction
+from whet.compiler.runtime.gpu.launching import ReadyPlan
+from whet.compiler.runtime.module import Module
+
+
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """Constants that come into a device's memory before the first run.
+
+    Attributes:
+        sources: arrays of the host.
+        offsets: bytes of the constants, for each array that arises.
+        packs: the module whose kernel takes them packed; None: the source as it is.
+    """
+
+    sources: tuple[np.ndarray, ...]
+    offsets: tuple[int, ...]
+    packs: Module | None = None
+
+
+class DeviceConstants:
+    """The constants of models in a device's memory, filled when they are first asked for.
+
+    Args:
+        size: bytes of all.
+        uploads: what they hold; forgotten once it is there.
+        device: whose memory; it need not be there before.
+
+    Attributes:
+        size, device: as given.
+    """
+
+    def __init__(self, size: int, uploads: Sequence[Upload], device: Device) -> None:
+        self.size, self.device = size, device
+        self._uploads = tuple(uploads)
+        self._memory: DeviceArray | None = None
+
+    def checked(self) -> Device:
+        """The device, which has to be there by now.
+
+        Raises:
+            TargetError: it is not.
+        """
+        try:
+            context_of(self.device)
+        except TargetError as error:
+            raise TargetError(
+                f"running a model on {self.device}",
+                f"this machine has no such device: {error}",
+                "it is built: model.launches, model.resources() and model.get_source() need no "
+                'GPU; whet.compile(..., device="cuda-emulator") runs it without one',
+            ) from None
+        return self.device
+
+    def memory(self) -> DeviceArray:
+        """All bytes."""
+        if self._memory is None:
+            made = device_bytes(self.size, self.checked())
+            for upload in self._uploads:
+                self._upload(upload, made)
+            self._memory, self._uploads = made, ()
+        return self._memory
+
+    def _upload(self, upload: Upload, memory: DeviceArray) -> None:
+        if upload.packs is None:
+            (source,), (offset,) = upload.sources, upload.offsets
+            _view(memory, offset, source.shape, source.dtype).copyfrom(np.ascontiguousarray(source))
+            return
+        weights = [copied_to(a, memory.device) for a in upload.sources]
+        pack = upload.packs.entry_func.ahead
+        assert pack is not None
+        params = pack.signature.params[len(weights) :]
+        pack(*weights, *(_of(memory, o, p) for o, p in zip(upload.offsets, params)))
+
+
+_Step = tuple[ReadyPlan, list[Any], list[tuple[int, int]]]
+"""A call made ready: its plan, its slots, and which of them are inputs or outputs."""
+
+
+class DeviceModel(Model):
+    """A model that runs on a GPU, or in the emulator.
+
+    Args:
+        inputs, outputs: what it takes and gives.
+        kernels: symbol -> the kernel's module.
+        constants: what the kernels read, in the memory of the device that it runs on.
+        arena: the places of what lives between kernels.
+        calls: what it does, in order.
+
+    One model is called by one thread at a time: its arena is shared by its calls.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        kernels: Mapping[str, Module],
+        constants: DeviceConstants,
+        arena: Arena[Any],
+        calls: Sequence[Call],
+    ) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.calls, self.arena = tuple(calls), arena
+        self._kernels, self._held = dict(kernels), constants
+        self._between: DeviceArray | None = None
+        self._ready: dict[tuple[int, ...], list[_Step]] = {}
+
+    @cached_property
+    def launches(self) -> tuple[ModelLaunch, ...]:
+        """The launches of a run, in order: their grids, blocks, shared memory and bytes."""
+        return launches_of(self.calls, self._kernels)
+
+    def resources(self) -> dict[str, Resources]:
+        """The resources of each kernel, as :meth:`whet.runtime.Module.resources`; no GPU needed.
+
+        Raises:
+            TargetError, CodegenError: there is no NVRTC here; it refuses the code.
+        """
+        return {n: r for m in self._kernels.values() for n, r in m.resources().items()}
+
+    def get_source(self, fmt: str = "cuda") -> str:
+        """The kernels' code as text, one after the other.
+
+        Args:
+            fmt: ``"cuda"``, ``"ptx"`` or ``"sass"``, as of a kernel's module.
+        """
+        return "\n".join(m.get_source(fmt) for m in self._kernels.values())
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The outputs for some inputs, as new arrays.
+
+        Arrays of the device are read where they are, and the outputs stay there, computed in the
+        current stream. Where all inputs are the host's, they are copied to the device, and the
+        outputs back.
+
+        Args:
+            args: arrays in the order of :attr:`inputs`.
+            named: arrays by the inputs' names.
+
+        Returns:
+            An array; a tuple of them where the model has several outputs.
+
+        Raises:
+            ArgumentError: an array is missing, or of another shape, type or device.
+            TargetError: there is no such device.
+        """
+        inputs = self._in_order(args, named)
+        out: list[Any] = [empty(v.shape, v.dtype, self._held.checked()) for v in self.outputs]
+        self.run(inputs, out)
+        if not any(map(is_shared, inputs)):
+            out = [a.numpy() for a in out]
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def run(self, inputs: Sequence[Any], out: Sequence[Any]) -> None:
+        """Put the launches into the current stream; they fill arrays that are there already.
+
+        Args:
+            inputs: arrays in the order of :attr:`inputs`; those of the host are copied.
+            out: arrays of the device in the order of :attr:`outputs`, which overlap no input.
+
+        Raises:
+            ArgumentError: an array is missing, or of another shape, type or device.
+            TargetError: there is no such device.
+            KernelError: a launch was refused, or earlier work failed.
+        """
+        values, given = (*self.inputs, *self.outputs), (*inputs, *out)
+        if len(given) != len(values) or len(inputs) != len(self.inputs):
+            raise ArgumentError(
+                f"model.run({len(inputs)} inputs, {len(out)} outputs)",
+                f"it takes {len(self.inputs)}, and gives {len(self.outputs)}",
+            )
+        arrays = [
+            self._on_device(v, x, k >= len(inputs)) for k, (v, x) in enumerate(zip(values, given))
+        ]
+        steps = self._steps(arrays)
+        memory = self._own()[ARENA]
+        memory.context.discard(memory.address, memory.nbytes)
+        for ready, slots, open_slots in steps:
+            filled = list(slots)
+            for at, k in open_slots:
+                filled[at] = arrays[k].address
+            ready.run(filled)
+        for x, taken in zip(given, arrays):
+            if taken is not x and is_shared(x):
+                let_owner_wait(x, taken, taken.context)
+
+    def export(self, path: str | os.PathLike[str], name: str = "") -> None:
+        """Refused: a package holds code of a CPU.
+
+        Raises:
+            ArtifactError: always.
+        """
+        raise ArtifactError(
+            f"export({str(path)!r})",
+            "a package holds code of a CPU, and this model's is a GPU's",
+            'model.get_source("ptx") has its kernels; compiled for "llvm" it can be exported',
+        )
+
+    def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
+        """All values that kernels make, by their names: the kernels run one by one.
+
+        Args:
+            args, named: as of a call.
+        """
+        made: dict[str, np.ndarray] = {}
+        memory = self._memory_of(args, named)
+        for call in self.calls:
+            arrays = self._views(call, memory)
+            self._launcher(call)(*arrays)
+            for name, array in zip(call.outputs, arrays[-len(call.outputs) :]):
+                made[name] = array.numpy()
+        return made
+
+    def profile(self, *args: Any, rounds: int = 10, **named: Any) -> list[tuple[Call, float]]:
+        """The least seconds of each call of ``rounds`` runs between two events of the device.
+
+        The emulator's are the host's, and say nothing about a GPU.
+
+        Args:
+            args, named: as of a call.
+            rounds: how often the model runs.
+        """
+        memory = self._memory_of(args, named)
+        context = memory[ARENA].context
+        steps = [self._launcher(c).repeater(tuple(self._views(c, memory))) for c in self.calls]
+        events = [context.event() for _ in range(len(steps) + 1)]
+        best = [float("inf")] * len(steps)
+        for _ in range(rounds):
+            stream = current_stream(context)
+            events[0].record(stream)
+            for k, step in enumerate(steps):
+                step(1)
+                events[k + 1].record(stream)
+            events[-1].synchronize()
+            for k in range(len(steps)):
+                best[k] = min(best[k], events[k + 1].seconds_since(events[k]))
+        return list(zip(self.calls, best))
+
+    def _launcher(self, call: Call) -> CudaFunction:
+        function = self._kernels[call.kernel].entry_func
+        assert isinstance(function, CudaFunction)
+        return function
+
+    def _steps(self, arrays: Sequence[DeviceArray]) -> list[_Step]:
+        """The calls, ready for arguments of these layouts."""
+        key = tuple(a._layout for a in arrays)
+        if key not in self._ready:
+            names = [v.name for v in (*self.inputs, *self.outputs)]
+            memory = {**self._own(), **dict(zip(names, arrays))}
+            self._ready[key] = [self._step(call, memory, names) for call in self.calls]
+        return self._ready[key]
+
+    def _step(self, call: Call, memory: Mapping[str, DeviceArray], names: list[str]) -> _Step:
+        ready, slots = self._launcher(call).prepared(self._views(call, memory))
+        open_slots = [
+            (at, names.index(p.argument)) for at, p in enumerate(call.places) if p.argument in names
+        ]
+        return ready, slots, open_slots
+
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
+        return self._held.device
+
+    def _own(self) -> dict[str, DeviceArray]:
+        """The arena and the constants in the device's memory."""
+        if self._between is None:
+            self._between = device_bytes(self.arena.size, self._held.checked())
+        return {ARENA: self._between, CONSTANTS: self._held.memory()}
+
+    def _memory_of(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, DeviceArray]:
+        """All that places name, for a run on some inputs."""
+        found = {v.name: empty(v.shape, v.dtype, self._held.checked()) for v in self.outputs}
+        given = self._in_order(args, named)
+        inputs = {v.name: self._on_device(v, x, False) for v, x in zip(self.inputs, given)}
+        return {**self._own(), **found, **inputs}  # type: ignore[dict-item]
+
+    def _views(self, call: Call, memory: Mapping[str, DeviceArray]) -> list[DeviceArray]:
+        """A call's arguments, as arrays in these memories."""
+        params = functions_of(self._kernels[call.kernel])[0].signature.params
+        return [_of(memory[p.argument], p.offset, q) for p, q in zip(call.places, params)]
+
+    def _on_device(self, v: Value, given: Any, written: bool) -> DeviceArray:
+        """An array as the model takes it: on its device, compact, of its type.
+
+        Args:
+            v: the input or the output.
+            given: the array.
+            written: whether it is an output, which is never copied.
+        """
+        request = f"model({v.name}=...)"
+        shared = is_shared(given)
+        if written and not shared:
+            raise ArgumentError(
+                request, f"an output is filled on {self.device}", "whet.nd.empty(shape, dtype, it)"
+            )
+        device = self._held.checked()
+        array = taken_array(given) if shared else copied_to(np.asarray(given), device)
+        assert isinstance(array, DeviceArray)
+        if array.device != device:
+            raise ArgumentError(request, f"the array is on {array.device}, the model on {device}")
+        if tuple(array.shape) != v.shape or str(array.dtype) != v.dtype:
+            found = f"{array.dtype}{list(array.shape)}"
+            raise ArgumentError(request, f"the array is {found}, the input {v}")
+        if not array.described.flags.c_contiguous:
+            raise ArgumentError(request, "the array is not compact", "copy it")
+        return array
+
+
+def device_bytes(size: int, device: Device) -> DeviceArray:
+    """Memory of a device, of one byte at least."""
+    made = empty((max(size, 1),), "uint8", device)
+    assert isinstance(made, DeviceArray)
+    return made
+
+
+def _of(memory: DeviceArray, offset: int, param: Any) -> DeviceArray:
+    """An argument of a kernel in a memory."""
+    assert isinstance(param, BufferParam)
+    return _view(memory, offset, tuple(int(str(d)) for d in param.shape), np.dtype(param.dtype))
+
+
+def _view(memory: DeviceArray, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+    """An array in a memory."""
+    described = describe(shape, dtype)
+    assert offset + described.nbytes <= memory.nbytes
+    address = memory.address + offset
+    return DeviceArray(memory.device, memory.context, address, described, memory)

@@ -1,0 +1,114 @@
+"""Models compiled for GPUs, run in the emulator, beside numpy in float64."""
+
+import numpy as np
+import pytest
+
+import whet
+from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
+from whet.compiler.graph import GraphBuilder
+from whet.compiler.graph.executor import CONSTANTS
+
+TARGET = "cuda -arch=sm_80"
+ROWS, WIDTH = 3, 6
+
+
+def network(seed):
+    """Three products with two weights, a residual, a reshape, a softmax; and their reference."""
+    rng = np.random.default_rng(seed)
+    w = [rng.standard_normal((WIDTH, WIDTH)).astype("float32") for _ in range(2)]
+    b = rng.standard_normal(WIDTH).astype("float32")
+    g = GraphBuilder()
+    x = g.input("x", (ROWS, WIDTH), "float32")
+    y = x
+    for k in (0, 1, 0):
+        y = g.add("relu", [g.add("add", [g.add("gemm", [y, g.constant(w[k])]), g.constant(b)])])
+    y = g.add("reshape", [y], shape=(WIDTH, ROWS))
+    z = g.add("softmax", [y], axis=1)
+
+    def reference(a):
+        a = a.astype("float64")
+        for k in (0, 1, 0):
+            a = np.maximum(a @ w[k] + b, 0)
+        a = a.reshape(WIDTH, ROWS)
+        e = np.exp(a - a.max(1, keepdims=True))
+        return a, e / e.sum(1, keepdims=True)
+
+    return g.graph([y, z]), reference
+
+
+def agree(found, wanted):
+    for f, w in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_in_the_emulator(seeds):
+    (seed,) = seeds(1)
+    graph, reference = network(seed)
+    model = whet.compile(graph, target=TARGET, device="cuda-emulator")
+    rng = np.random.default_rng(seed + 1)
+    a, b = (rng.standard_normal((ROWS, WIDTH)).astype("float32") for _ in range(2))
+    for x in (a, b, a):
+        found = model(x)
+        assert all(isinstance(f, np.ndarray) for f in found)
+        agree(found, reference(x))
+    device = whet.device("cuda-emulator")
+    held = whet.nd.array(b, device)
+    found = model(x=held)
+    assert all(f.device == device for f in found)
+    agree([f.numpy() for f in found], reference(b))
+    out = [whet.nd.array(np.full((WIDTH, ROWS), 77, "float32"), device) for _ in range(2)]
+    model.run([whet.nd.array(a, device)], out)
+    agree([f.numpy() for f in out], reference(a))
+    made = model.dump(b)
+    agree([made[model.outputs[1].name]], reference(b)[1:])
+    timed = model.profile(held, rounds=2)
+    assert [c for c, _ in timed] == list(model.calls) and all(s > 0 for _, s in timed)
+    with pytest.raises(ArgumentError, match=r"the array is float32\[3, 5\], the input %x"):
+        model(np.zeros((ROWS, 5), "float32"))
+    with pytest.raises(ArgumentError, match=r"an output is filled on cuda-emulator\(0\)"):
+        model.run([a], [np.empty((WIDTH, ROWS), "float32")] * 2)
+    with pytest.raises(ArgumentError, match="it takes 1, and gives 2"):
+        model.run([a], out[:1])
+
+
+def test_equal_kernels_and_weights_are_there_once():
+    model = whet.compile(network(0)[0], target=TARGET)
+    products = [c for c in model.calls if "gemm" in c.name]
+    assert len(products) == 3 and len({c.kernel for c in products}) == 1
+    of = [{p.offset for p in c.places if p.argument == CONSTANTS} for c in products]
+    assert of[0] == of[2] != of[1] and len(of[0] | of[1]) == 3  # two weights and the bias
+
+
+def test_what_is_known_without_a_gpu():
+    model = whet.compile(network(0)[0], target="cuda -arch=sm_90")
+    launches = model.launches
+    assert [x.call for x in launches if x.call.name == "softmax"] == [model.calls[-1]]
+    assert len(launches) >= len(model.calls)
+    for x in launches:
+        assert min(*x.grid, *x.block) >= 1 and x.moved > 0
+    text = model.get_source()
+    assert all(x.kernel in text for x in launches)
+    with pytest.raises(ArtifactError, match="a package holds code of a CPU"):
+        model.export("model.whet")
+    resources = model.resources()
+    assert all(resources[x.kernel].registers > 0 for x in launches)
+
+
+def test_without_a_gpu_it_is_an_error_that_says_so():
+    if whet.cuda(0).exist:
+        pytest.skip("there is a GPU")
+    model = whet.compile(network(0)[0], target=TARGET)
+    with pytest.raises(TargetError, match=r"(?s)no such device.*model\.launches.*cuda-emulator"):
+        model(np.zeros((ROWS, WIDTH), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("target", "device", "why"),
+    [
+        (TARGET, "cpu", "code for cuda does not run on cpu"),
+        ("llvm", "cuda-emulator", "code for llvm does not run on cuda-emulator"),
+    ],
+)
+def test_targets_and_devices_that_do_not_fit(target, device, why):
+    with pytest.raises(TargetError, match=why):
+        whet.compile(network(0)[0], target=target, device=device)

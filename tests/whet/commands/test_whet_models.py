@@ -1,0 +1,148 @@
+"""`whet show` and `whet bench` of a model: tables, the drawing, peers, errors in words."""
+
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
+
+import whet
+from whet.bench.cpu.in_float64 import exact_outputs
+from whet.bench.cpu.models import drawn_inputs, error_of
+from whet.bench.layers import layered
+from whet.commands.bench import command as bench
+from whet.commands.show import command as show
+
+TARGET = "llvm -num_threads=1"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A branch, a reshape, two outputs; and what it computes, in float64."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((6, 6)).astype("float32")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], name="first"),
+        helper.make_node("MatMul", ["a", "w"], ["b"], name="second"),
+        helper.make_node("Reshape", ["b", "shape"], ["c"]),
+        helper.make_node("Softmax", ["c"], ["y"], axis=1),
+        helper.make_node("Cast", ["y"], ["z"], to=TensorProto.FLOAT),
+        helper.make_node("Exp", ["z"], ["e"]),
+    ]
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [tensor("x", TensorProto.FLOAT, ["batch", 6])],
+        [tensor(n, TensorProto.FLOAT, None) for n in ("a", "e")],
+        [
+            numpy_helper.from_array(w, "w"),
+            numpy_helper.from_array(np.array([-1, 3], "int64"), "shape"),
+        ],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+
+    def reference(x):
+        a = x.astype("float64") @ w
+        e = np.exp((a @ w).reshape(-1, 3))
+        return a, np.exp(e / e.sum(1, keepdims=True))
+
+    return path, made, reference
+
+
+def said(command, *words):
+    return CliRunner().invoke(command, [str(w) for w in words], catch_exceptions=False)
+
+
+def test_show_names_the_groups_and_draws_them(file, tmp_path):
+    drawing = tmp_path / "model.svg"
+    words = file[0], "--shape", "batch=2", "--target", TARGET, "--measure", "-o", drawing
+    done = said(show, *words)
+    assert done.exit_code == 0, done.output
+    table = done.output.splitlines()
+    groups = [line for line in table if line.endswith("default")]
+    assert len(groups) == 3 and table[0].split() == [
+        "group", "output", "work", "memory", "time", "share", "tuned", "by",
+    ]  # fmt: skip
+    assert "3 groups, 2 kernels" in done.output and "144 FLOP" in groups[0]
+    assert sum(float(line.split("%")[0].split()[-1]) for line in groups) == pytest.approx(100, 0.01)
+    root = ET.fromstring(drawing.read_text())
+    boxes = root.findall(f"{SVG}g")
+    assert len(boxes) == 3 + 1 + 2  # groups, the input, the outputs
+    assert len(root.findall(f"{SVG}path")) == 1 + 1 + 1 + 2  # x, a, b, both outputs
+    titles = [t.text for t in root.iter(f"{SVG}title")]
+    assert any("'first'" in t or "first" in t for t in titles)
+
+
+def test_show_counts_launches_of_a_gpu(file):
+    done = said(show, file[0], "--shape", "batch=2", "--target", "cuda -arch=sm_90")
+    assert done.exit_code == 0, done.output
+    assert "launches" in done.output.splitlines()[0]
+
+
+def test_bench_is_checked_against_float64_and_names_its_peers(file):
+    done = said(bench, file[0], "--shape", "batch=2", "--target", TARGET, "--rounds", "2")
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    errors = {
+        line.split()[0]: line.split()[-1] for line in lines if line.endswith(("e-07", "e-08"))
+    }
+    assert {"default", "onnxruntime"} <= errors.keys()
+    assert any(line.endswith("beside float64") for line in lines)
+    assert any(line.startswith("onnxruntime: 1 thread, ") for line in lines)
+    assert any(line.startswith("not compared: torch.compile") for line in lines)
+
+
+def test_float64_is_exact(file, seeds):
+    _, made, reference = file
+    graph = whet.from_onnx(made, {"batch": 4})
+    (x,) = drawn_inputs(graph.inputs, seeds(1)[0])
+    found = exact_outputs(made, {"x": x})
+    assert error_of(found, reference(x)) < 1e-14
+    assert error_of([found[0], found[1] * 1.01], reference(x)) == pytest.approx(0.01, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "why"),
+    [
+        (show, ["-o", "model.png"], "a model is drawn as SVG"),
+        (show, ["-o", "nowhere/model.svg"], "there is no such folder"),
+        (bench, ["--device", "cuda:0"], "a model is compared on a CPU"),
+        (bench, ["--plot", "a.svg"], "are for an operator"),
+        (bench, ["--trials", "4"], "whet tune model.onnx"),
+    ],
+)
+def test_wrong_words(command, words, why):
+    done = said(command, "model.onnx", *words)
+    assert done.exit_code == 2 and why in done.output
+
+
+def test_words_of_models_are_for_models():
+    assert "are for a model" in said(show, "whet.db", "--measure").output
+    assert "--shape is for a model" in said(bench, "matmul", "8", "8", "8", "--shape", "n=1").output
+
+
+def test_layers_keep_boxes_apart_and_edges_downwards(seeds):
+    for seed in seeds(20):
+        rng = np.random.default_rng(seed)
+        boxes = int(rng.integers(2, 14))
+        pairs = {tuple(sorted(rng.choice(boxes, 2, replace=False).tolist())) for _ in range(18)}
+        plan = layered(boxes, sorted(pairs))
+        for (a, b), path in zip(sorted(pairs), plan.paths):
+            assert path[0] == plan.centres[a] and path[-1] == plan.centres[b]
+            assert all(q[1] - p[1] == 1 for p, q in pairwise(path))
+        for k, (x, y) in enumerate(plan.centres):
+            assert 0.5 - 1e-9 <= x <= plan.width - 0.5 + 1e-9 and 0 <= y < plan.height
+            for other, down in plan.centres[:k]:
+                assert down != y or abs(other - x) >= 1 - 1e-9
+
+
+def test_a_chain_is_straight():
+    plan = layered(5, [(0, 1), (1, 2), (2, 3), (3, 4), (1, 3)])
+    assert len({round(x, 9) for x, _ in plan.centres}) <= 3
+    assert plan.centres[0][0] == pytest.approx(plan.centres[1][0])

@@ -1,0 +1,159 @@
+"""`whet show model.onnx`: the groups of a model as a table, and its graph as a drawing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from whet.autotune.models.summary import GroupRow
+    from whet.compiler.abi.artifact import Resources
+    from whet.compiler.graph.device_model import DeviceModel
+    from whet.compiler.graph.model import Model
+    from whet.compiler.target import Target
+
+ROUNDS = 10
+"""Runs of a model of which each group's least time counts."""
+
+
+def show_model(
+    file: str,
+    shapes: Mapping[str, Any],
+    target: str | None,
+    device: str | None,
+    tuned: str | None,
+    measure: bool,
+    output: str | None,
+) -> None:
+    """Print the groups of a model; draw them where a file is named.
+
+    Args:
+        file: the model.
+        shapes: an input's or a dimension's name -> its sizes.
+        target, device: what it is compiled for, and where that runs.
+        tuned: a log.
+        measure: whether the model runs.
+        output: the drawing's file.
+    """
+    import whet
+    from whet.autotune import apply_best
+    from whet.autotune.models.layouts import laid_out
+    from whet.autotune.models.summary import group_rows, timed_rows
+    from whet.bench.graph_drawing import graph_svg
+    from whet.compiler.graph.passes import optimized
+
+    if output is not None:
+        _check_output(output)
+    chosen = _target(target, device)
+    graph = optimized(whet.from_onnx(file, shapes))
+    with contextlib.nullcontext() if tuned is None else apply_best(tuned):
+        laid = laid_out(graph, chosen)
+        rows = group_rows(laid, chosen)
+    gpu = chosen.kind == "cuda"
+    lists: dict[str, list[str]] = {}
+    if measure or gpu:
+        model = whet.compile(graph, target=chosen, log=tuned, device=device)
+        if measure:
+            rows = timed_rows(rows, _seconds(model))
+        if gpu:
+            lists = _on_gpu(model)
+    for line in _table(rows, lists):
+        click.echo(line)
+    click.echo(_whole(rows, chosen))
+    if output is not None:
+        Path(output).write_text(
+            graph_svg(laid, rows, f"{Path(file).name}: {_whole(rows, chosen)}") + "\n"
+        )
+        click.echo(f"drawn: {output}")
+
+
+def _check_output(path: str) -> None:
+    if Path(path).suffix.lower() != ".svg":
+        raise click.UsageError(f"-o {path}: a model is drawn as SVG: name it .svg")
+    if not Path(path).resolve().parent.is_dir():
+        raise click.UsageError(f"-o {path}: there is no such folder")
+
+
+def _target(target: str | None, device: str | None) -> Target:
+    from whet.compiler.target import Target
+
+    implied = "cuda" if (device or "").startswith("cuda") else "llvm"
+    return Target(target or implied).canonical()
+
+
+def _seconds(model: Model) -> list[float]:
+    """The least time of each group, on drawn inputs."""
+    from whet.bench.cpu.models import drawn_inputs
+
+    return [s for _, s in model.profile(*drawn_inputs(model.inputs), rounds=ROUNDS)]
+
+
+def _on_gpu(model: Model) -> dict[str, list[str]]:
+    """Launches and registers of each group, by the columns' names; registers where NVRTC is."""
+    from whet.compiler.errors import TargetError
+    from whet.compiler.graph.device_model import DeviceModel
+
+    assert isinstance(model, DeviceModel)
+    columns = {"launches": [str(len(own)) for own in _launched(model)]}
+    try:
+        found = model.resources()
+    except TargetError:  # no NVRTC
+        return columns
+    return {**columns, "registers": [_registers(own, found) for own in _launched(model)]}
+
+
+def _launched(model: DeviceModel) -> list[list[str]]:
+    """The kernels that each call launches."""
+    calls = {id(call): k for k, call in enumerate(model.calls)}
+    own: list[list[str]] = [[] for _ in model.calls]
+    for launch in model.launches:
+        own[calls[id(launch.call)]].append(launch.kernel)
+    return own
+
+
+def _registers(kernels: Sequence[str], found: Mapping[str, Resources]) -> str:
+    said = []
+    for kernel in dict.fromkeys(kernels):
+        r = found[kernel]
+        spilled = f" (spills {r.spill_stores} B)" if r.spill_stores else ""
+        said.append(f"{r.registers}{spilled}")
+    return ", ".join(said) or "-"
+
+
+def _table(rows: Sequence[GroupRow], more: Mapping[str, Sequence[str]]) -> list[str]:
+    """A line for each group."""
+    from whet.autotune.models.summary import shares
+    from whet.bench.graph_drawing import amount, shape_of
+    from whet.bench.table import aligned
+
+    part = shares(rows)
+    head = ["", "group", "output", "work", "memory", *more, "tuned by"]
+    timed = [] if part is None else ["time", "share"]
+    lines = [(*head[:5], *timed, *head[5:])]
+    for k, row in enumerate(rows):
+        time = [] if part is None else [amount(row.seconds or 0.0, "s"), f"{part[k]:.1%}"]
+        lines.append(
+            (
+                str(k), " + ".join(row.operators), shape_of(row.outputs[0]),
+                amount(row.flop, "FLOP"), amount(row.moved, "B"), *time,
+                *(column[k] for column in more.values()), row.source,
+            )
+        )  # fmt: skip
+    return aligned(lines)
+
+
+def _whole(rows: Sequence[GroupRow], target: Target) -> str:
+    """What all groups are together."""
+    from whet.bench.graph_drawing import amount
+
+    tuned = sum(row.source != "default" for row in rows)
+    kernels = len({row.task for row in rows})
+    work = amount(sum(r.flop for r in rows), "FLOP")
+    said = [f"{len(rows)} groups", f"{kernels} kernels", work, f"{tuned} tuned"]
+    times = [r.seconds for r in rows if r.seconds is not None]
+    said += [amount(sum(times), "s")] if times else []
+    return ", ".join([*said, target.short])
