@@ -99,15 +99,17 @@ def _head(ci: int, inner: list[nn.Module], co: int, classes: int) -> list[nn.Mod
     return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), *inner, nn.Linear(co if inner else ci, classes)]
 
 
-def mobilenet_v2(batch: int, size: int = 224, width: float = 1.0, classes: int = 1000) -> Made:
-    """MobileNet-v2: rows are expansion, channels, blocks, stride."""
+def mobilenet_v2(
+    batch: int, size: int = 224, width: float = 1.0, rows: int = 7, classes: int = 1000
+) -> Made:
+    """MobileNet-v2: so many rows, which are expansion, channels, blocks, stride."""
     table = (
         (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
         (6, 320, 1, 1),
     )  # fmt: skip
     ci = _even(32 * width)
     parts: list[nn.Module] = [_unit(3, ci, 3, 2, nn.ReLU6)]
-    for expansion, channels, blocks, stride in table:
+    for expansion, channels, blocks, stride in table[:rows]:
         co = _even(channels * width)
         for i in range(blocks):
             s = 1 if i else stride
@@ -119,7 +121,7 @@ def mobilenet_v2(batch: int, size: int = 224, width: float = 1.0, classes: int =
 
 
 def mobilenet_v3_large(
-    batch: int, size: int = 224, width: float = 1.0, classes: int = 1000
+    batch: int, size: int = 224, width: float = 1.0, rows: int = 15, classes: int = 1000
 ) -> Made:
     """MobileNet-v3-large: rows are window, wide, channels, squeeze, h-swish, stride."""
     table = (
@@ -135,7 +137,7 @@ def mobilenet_v3_large(
 
     ci = _even(16 * width)
     parts: list[nn.Module] = [_unit(3, ci, 3, 2, nn.Hardswish)]
-    for window, wide, channels, squeezed, swish, stride in table:
+    for window, wide, channels, squeezed, swish, stride in table[:rows]:
         co, act = _even(channels * width), nn.Hardswish if swish else nn.ReLU
         expanded = _even(wide * width)
         more = squeeze if squeezed else None
@@ -147,7 +149,9 @@ def mobilenet_v3_large(
     return nn.Sequential(*parts), _image(batch, size)
 
 
-def efficientnet_b0(batch: int, size: int = 224, width: float = 1.0, classes: int = 1000) -> Made:
+def efficientnet_b0(
+    batch: int, size: int = 224, width: float = 1.0, rows: int = 7, classes: int = 1000
+) -> Made:
     """EfficientNet-B0: rows are expansion, window, channels, blocks, stride."""
     table = (
         (1, 3, 16, 1, 1), (6, 3, 24, 2, 2), (6, 5, 40, 2, 2), (6, 3, 80, 3, 2), (6, 5, 112, 3, 1),
@@ -155,7 +159,7 @@ def efficientnet_b0(batch: int, size: int = 224, width: float = 1.0, classes: in
     )  # fmt: skip
     ci = _even(32 * width)
     parts: list[nn.Module] = [_unit(3, ci, 3, 2, nn.SiLU)]
-    for expansion, window, channels, blocks, stride in table:
+    for expansion, window, channels, blocks, stride in table[:rows]:
         co = _even(channels * width)
         for i in range(blocks):
             inner = max(1, ci // 4)
