@@ -12,8 +12,8 @@ from typing import Any
 from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph import GraphBuilder, Value
 from whet.frontends.onnx.importer import MOST_FOLDED
-from whet.frontends.torch.arrays import as_array, as_tensor
-from whet.frontends.torch.node import AtenNode, type_name
+from whet.frontends.torch.operators.arrays import as_array, as_tensor
+from whet.frontends.torch.operators.node import AtenNode, type_name
 from whet.frontends.torch.operators import TABLE
 
 _CHECKS = (
@@ -113,24 +113,18 @@ class Translation:
             if isinstance(found, (list, tuple)) or (isinstance(found, Value) and array is None):
                 return None
             known[x] = found if array is None else as_tensor(array)
-        target = node.target
-        if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
-            raise ArgumentError(f"{target} ({node.name})", "its results are random")
-        sizes = [x.nbytes for x in known.values() if isinstance(x, torch.Tensor)]
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            raise ArgumentError(f"{node.target} ({node.name})", "its results are random")
         meta = node.meta.get("val")
-        if not isinstance(meta, torch.Tensor) or not known and "arange" not in str(target):
-            return None if known or str(target) in TABLE else self._computed(node, known)
-        shape, dtype = fixed(meta, node.name)
-        if meta.nbytes > max([MOST_FOLDED, *sizes]):
+        if not isinstance(meta, torch.Tensor) or (not known and str(node.target) in TABLE):
             return None
-        return self._computed(node, known)
+        fixed(meta, node.name)
+        sizes = [x.nbytes for x in known.values() if isinstance(x, torch.Tensor)]
+        return self._computed(node, known) if meta.nbytes <= max([MOST_FOLDED, *sizes]) else None
 
-    def _computed(self, node: Any, known: Mapping[Any, Any]) -> Any:
+    def _computed(self, node: Any, known: Mapping[Any, Any]) -> Value:
         import torch
 
-        meta = node.meta.get("val")
-        if not isinstance(meta, torch.Tensor) or fixed(meta, node.name) is None:
-            return None
         args, kwargs = (_mapped(x, known.__getitem__) for x in (node.args, node.kwargs))
         with torch.no_grad():
             made = node.target(*args, **kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from whet.frontends.torch.node import Translate
+from whet.frontends.torch.operators.node import Translate
 from whet.frontends.torch.operators import elementwise, networks, reductions, resampling, shapes
 
 TABLE: Mapping[str, Translate] = {

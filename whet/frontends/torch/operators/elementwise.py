@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.graph import Value
-from whet.frontends.torch.node import AtenNode, Translate
+from whet.frontends.torch.operators.node import AtenNode, Translate
 
 
 def _is_float(dtype: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from whet.compiler.graph import Value
 from whet.frontends.onnx.operators.networks import transposed_convolution
-from whet.frontends.torch.node import AtenNode, Translate
+from whet.frontends.torch.operators.node import AtenNode, Translate
 
 
 def _convolution(n: AtenNode) -> Value:

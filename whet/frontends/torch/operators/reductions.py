@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from whet.compiler.graph import Value
-from whet.frontends.torch.node import AtenNode, Translate
+from whet.frontends.torch.operators.node import AtenNode, Translate
 
 MOST_SORTED = 4096  # elements in a row: ranks are counted, n * n comparisons of a row
 

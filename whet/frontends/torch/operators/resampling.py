@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whet.compiler.graph import Value
-from whet.frontends.torch.node import AtenNode, Translate
+from whet.frontends.torch.operators.node import AtenNode, Translate
 
 
 def _upsample(method: str) -> Translate:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from whet.compiler.graph import Value
-from whet.frontends.torch.node import AtenNode, Translate
+from whet.frontends.torch.operators.node import AtenNode, Translate
 
 
 def _same(n: AtenNode) -> Value:

@@ -10,7 +10,7 @@ import numpy as np
 from whet.compiler.errors import ArgumentError
 from whet.compiler.graph import GraphBuilder, Value
 from whet.frontends.onnx.operators.elementwise import TYPES
-from whet.frontends.torch.arrays import numpy_type
+from whet.frontends.torch.operators.arrays import numpy_type
 
 
 class AtenNode:
