@@ -68,12 +68,13 @@ def exported_to_onnx(made: Network, opset: int = 18) -> bytes:
     """The network as an ONNX file of fixed sizes."""
     import torch
 
-    file = io.BytesIO()
+    file: Any = io.BytesIO()  # which it takes, whatever its types say
     torch.onnx.export(
         made.module, made.inputs, file, input_names=list(made.names), opset_version=opset,
         dynamo=False,
     )  # fmt: skip
-    return file.getvalue()
+    data: bytes = file.getvalue()
+    return data
 
 
 def _draw_weights(module: Any) -> None:

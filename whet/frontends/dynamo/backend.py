@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.utils import get_static_address_type
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
@@ -23,8 +22,8 @@ from whet.compiler.graph.model import Model
 from whet.frontends.compile import compile
 from whet.frontends.dynamo.partition import cause, partitioned
 from whet.frontends.dynamo.report import Report, new_report
-from whet.frontends.torch.operators.arrays import as_array
 from whet.frontends.torch.importer import decompositions
+from whet.frontends.torch.operators.arrays import as_array
 from whet.frontends.torch.translation import Translation, outputs_of
 
 OPTIONS = ("target", "log")
@@ -34,7 +33,6 @@ _DTYPES = {str(d).removeprefix("torch."): d for d in vars(torch).values() if typ
 Key = tuple[tuple[int, ...], int]
 
 
-@register_backend(name="whet")
 def whet_backend(
     module: Any,
     example_inputs: Sequence[Any],
@@ -71,7 +69,7 @@ def whet_backend(
     if why:
         report.stayed["the whole graph"] = why
         _LOG.warning("%s", report)
-        return module.forward  # type: ignore[no-any-return]
+        return module.forward
     return _Sized(module, example_inputs, dict(options or {}), report)
 
 
@@ -116,15 +114,16 @@ class _Sized:
         own = {_key(args[k]) for k in self.given if isinstance(args[k], torch.Tensor)}
         constants = {_key(args[k]) for k in self.static} - own
 
-        def parts(module: Any, _: Any) -> Any:
+        def compile_parts(module: Any, _: Any) -> Any:
             made = partitioned(
                 module, lambda part: _Part(part, constants, self.options, self.report), self.report
             )
             _LOG.log(logging.WARNING if self.report.stayed else logging.INFO, "%s", self.report)
             return make_boxed_func(made.forward)
 
+        parts: Any = compile_parts  # of fewer words than its type in PyTorch
         with torch.no_grad():
-            return aot_module_simplified(  # type: ignore[no-any-return]
+            return aot_module_simplified(
                 self.module, list(args), fw_compiler=parts, bw_compiler=parts,
                 inference_compiler=parts, decompositions=_kept(decompositions(torch)),
             )  # fmt: skip

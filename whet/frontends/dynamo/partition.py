@@ -45,6 +45,7 @@ def partitioned(module: Any, compile_part: CompilePart, report: Report) -> Any:
     )
     parts = [p for p in partitioner.propose_partitions() if any(_computes(n) for n in p.nodes)]
     made = partitioner.fuse_partitions(parts)
+    child: Any
     for name, child in list(made.named_children()):
         nodes = sum(n.op == "call_function" for n in child.graph.nodes)
         report.parts.append(nodes)
@@ -65,7 +66,7 @@ def _reason(node: Any) -> str | None:
             meta = x.meta.get("val")
             if isinstance(meta, (list, tuple)):
                 k = node.args[1] if node.target is operator.getitem else 0
-                work.values[x] = _results(x, builder, len(meta))
+                work.values[x] = _results(x, builder)
                 if work.values[x][k] is None:
                     return f"its result {k} is not supported"
             elif isinstance(meta, (int, float)):
@@ -85,15 +86,14 @@ def cause(error: WhetError) -> str:
     return str(why() if callable(why) else why) or str(error).splitlines()[0]
 
 
-def _results(maker: Any, builder: GraphBuilder, count: int) -> list[Value | None]:
+def _results(maker: Any, builder: GraphBuilder) -> list[Value | None]:
     """Which results of an operator with several a translation gives."""
     trial = Translation(GraphBuilder())
     for x in maker.all_input_nodes:
         shape, dtype = fixed(x.meta.get("val"), x.name)
         trial.values[x] = trial.builder.input(x.name, shape, dtype)
     trial.run(maker)
-    made = list(trial.values[maker])
     return [
         None if v is None else builder.input(f"{v.name}{k}", v.shape, v.dtype)
-        for k, v in enumerate([*made, *[None] * (count - len(made))])
+        for k, v in enumerate(trial.values[maker])
     ]

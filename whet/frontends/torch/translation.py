@@ -12,9 +12,9 @@ from typing import Any
 from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph import GraphBuilder, Value
 from whet.frontends.onnx.importer import MOST_FOLDED
+from whet.frontends.torch.operators import TABLE
 from whet.frontends.torch.operators.arrays import as_array, as_tensor
 from whet.frontends.torch.operators.node import AtenNode, type_name
-from whet.frontends.torch.operators import TABLE
 
 _CHECKS = (
     "aten._assert_tensor_metadata.default", "aten._assert_scalar.default",
@@ -100,7 +100,9 @@ class Translation:
         for v, wanted in zip(listed, results):
             if v is not None and (v.shape, v.dtype) != wanted:
                 raise n.refused(f"{v} is made of it, not {wanted}")
-        return made if isinstance(meta, (list, tuple)) else listed[0]
+        if not isinstance(meta, (list, tuple)):
+            return listed[0]
+        return [*listed, *[None] * (len(many) - len(listed))]
 
     def _folded(self, node: Any) -> Any:
         """What a node makes of known tensors; None where it is left to the model."""

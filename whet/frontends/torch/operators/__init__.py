@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from whet.frontends.torch.operators.node import Translate
 from whet.frontends.torch.operators import elementwise, networks, reductions, resampling, shapes
+from whet.frontends.torch.operators.node import Translate
 
 TABLE: Mapping[str, Translate] = {
     **elementwise.TABLE,

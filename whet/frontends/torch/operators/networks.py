@@ -190,11 +190,12 @@ def _operand_alone(n: AtenNode) -> Value:
 def _pools(ranks: Sequence[int]) -> dict[str, Translate]:
     made: dict[str, Translate] = {}
     for rank in ranks:
-        made[f"aten._adaptive_avg_pool{rank}d.default"] = _adaptive(rank)
         made[f"aten.adaptive_avg_pool{rank}d.default"] = _adaptive(rank)
         made[f"aten.avg_pool{rank}d.default"] = _first(_pool("avg", rank))
         made[f"aten.max_pool{rank}d.default"] = _first(_pool("max", rank))
-        made[f"aten.max_pool{rank}d_with_indices.default"] = _pool("max", rank)
+        if rank > 1:
+            made[f"aten._adaptive_avg_pool{rank}d.default"] = _adaptive(rank)
+            made[f"aten.max_pool{rank}d_with_indices.default"] = _pool("max", rank)
     return made
 
 
