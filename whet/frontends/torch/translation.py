@@ -126,11 +126,12 @@ class Translation:
 
     def _computed(self, node: Any, known: Mapping[Any, Any]) -> Value:
         import torch
+        from torch._subclasses.fake_tensor import unset_fake_temporarily
 
         args, kwargs = (_mapped(x, known.__getitem__) for x in (node.args, node.kwargs))
-        with torch.no_grad():
-            made = node.target(*args, **kwargs)
-        return self.builder.constant(as_array(made), node.name)
+        with torch.no_grad(), unset_fake_temporarily():
+            made = as_array(node.target(*args, **kwargs))
+        return self.builder.constant(made, node.name)
 
 
 def fixed(meta: Any, name: str) -> tuple[tuple[int, ...], str]:

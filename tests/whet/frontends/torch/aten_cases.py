@@ -212,7 +212,10 @@ def _networks(d):
         yield f"max_pool{rank}d.default", (some, [2] * rank, [], [0] * rank, [2] * rank)
         if rank > 1:
             yield f"_adaptive_avg_pool{rank}d.default", (some, [1] * rank)
-            yield f"max_pool{rank}d_with_indices.default", (some, [3] * rank, [2] * rank, [1] * rank)
+            yield (
+                f"max_pool{rank}d_with_indices.default",
+                (some, [3] * rank, [2] * rank, [1] * rank),
+            )
     yield "_adaptive_avg_pool2d.default", (image, [3, 2])
     yield "avg_pool2d.default", (image[0], [3], [], [1])
     yield "upsample_nearest2d.default", (image, [9, 12])
