@@ -84,7 +84,7 @@ class _Many:
 
 
 def test_each_operator(seeds):
-    """All are translated; those that are drawn are built and run: ``--draws 3000`` runs them all."""
+    """All are translated; those that are drawn are built, and run: ``--draws 3000`` for all."""
     seed, *drawn = seeds(51)
     found = cases(seed)
     assert not missing(found)
