@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.utils import get_static_address_type
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
@@ -71,6 +72,12 @@ def whet_backend(
         _LOG.warning("%s", report)
         return module.forward
     return _Sized(module, example_inputs, dict(options or {}), report)
+
+
+def register() -> None:
+    """Make the name ``"whet"`` known to ``torch.compile`` where Whet is not installed."""
+    if "whet" not in torch._dynamo.list_backends():
+        register_backend(compiler_fn=whet_backend, name="whet")
 
 
 class _Sized:

@@ -11,7 +11,7 @@ import whet
 from whet.bench.networks import NETWORKS, network
 from whet.compiler.errors import ArgumentError
 from whet.frontends.dynamo import report
-from whet.frontends.dynamo.backend import whet_backend
+from whet.frontends.dynamo.backend import register, whet_backend
 
 TARGET = "llvm -num_threads=2"
 TINY = {
@@ -125,8 +125,12 @@ def test_a_buffer_that_changes():
 
 
 def test_gradients_stay_in_pytorch():
+    """And the backend is known by its name."""
+    register()
+    register()
+    torch._dynamo.reset()
     module = nn.Linear(5, 3)
-    run = _compiled(module)
+    run = torch.compile(module, backend="whet")
     run(torch.randn(2, 5)).sum().backward()
     assert module.weight.grad is not None
     assert "gradients are asked for" in str(report())
