@@ -17,8 +17,10 @@ EXAMPLES_TARGET = "llvm -mcpu=x86-64 -mattr=+avx2,+fma"
 """Examples print the same on every machine: they are only lowered for this target, not run."""
 
 # Kernels in Triton's language are functions of the file itself, which imports Triton.
-_NEEDS = {"triton": "triton_kernels.py", "torch": "in_torch.py"}
-collect_ignore = [f"whet/bench/operators/{f}" for m, f in _NEEDS.items() if not find_spec(m)]
+collect_ignore = [] if find_spec("triton") else ["whet/bench/operators/triton_kernels.py"]
+# These import PyTorch, 3 s of each process that collects tests: their own tests import them.
+collect_ignore += ["whet/bench/operators/in_torch.py", "whet/bench/networks/images.py"]
+collect_ignore += ["whet/bench/networks/sequences.py", "whet/frontends/dynamo/backend.py"]
 
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that; tests that
 # interrupt a child need it back. A handler, unlike "ignored", does not outlive an exec.

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from whet.front import build
     from whet.frontends.compile import compile, model_tasks
     from whet.frontends.onnx import from_onnx
+    from whet.frontends.torch import from_torch
     from whet.measure import MeasureOptions
     from whet.search_spaces import Config, ConfigSpace, get_config, list_templates, template
     from whet.tvm import autotvm, contrib, error, ir, testing, transform
@@ -114,6 +115,7 @@ _HOMES = {
     "device": "whet.compiler.runtime.arrays.device",
     "ext_dev": "whet.compiler.runtime.arrays.device",
     "from_onnx": "whet.frontends.onnx",
+    "from_torch": "whet.frontends.torch",
     "get_config": "whet.search_spaces",
     "get_global_func": "whet.compiler.runtime.call.packed",
     "gpu": "whet.compiler.runtime.arrays.device",
@@ -203,6 +205,7 @@ __all__ = [
     "error",
     "ext_dev",
     "from_onnx",
+    "from_torch",
     "get_config",
     "get_global_func",
     "gpu",

@@ -1,9 +1,13 @@
-"""Whole models beside onnxruntime and OpenVINO, in turns in one process, checked against them.
+"""Whole models beside onnxruntime, OpenVINO and PyTorch, in turns in one process, and checked.
 
-    python benchmarks/models/run.py [NAME ...] [--log LOG] [--threads 1] [--rounds 30] [--save]
+    python benchmarks/models/run.py [NAME ...] [--log LOG] [--threads 1] [--batch 1] [--rounds 30]
+        [--frontend onnx|torch] [--save]
 
-NAME is an ONNX file, or one of the networks that the ``onnx`` package brings, with random weights;
-by default all nine of them. Without ``--log`` every kernel has its default config.
+NAME is an ONNX file; one of the networks that the ``onnx`` package brings, with random weights, by
+default all nine of them; or one of ``whet.bench.networks``: exported to ONNX, with PyTorch itself
+and ``torch.compile`` (frozen, channels last) as peers, and with errors against PyTorch in float64.
+``--frontend torch`` compiles the exported program in the ONNX file's place, ``--batch`` is for
+these networks alone. Without ``--log`` every kernel has its default config.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (1, 2)]
 
 import harness
+from in_torch import InTorch
 
 import argparse
 import time
@@ -23,34 +28,43 @@ import numpy as np
 
 import whet
 from whet.bench.light_models import LIGHT, randomised
-from whet.bench.cpu.models import error_of, peers
+from whet.bench.cpu.models import peers
+from whet.bench.networks import NETWORKS
 from whet.compiler.errors import WhetError
 
 
 def contest(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The times of one model, its error beside the first peer, and what it took to build."""
-    proto = randomised(name) if name in LIGHT else _file(name)
+    """The times of one model, its errors, and what it took to build."""
+    given = InTorch(name, options) if name in NETWORKS else None
+    proto = given.onnx() if given else randomised(name) if name in LIGHT else _file(name)
     begin = time.perf_counter()
-    graph = whet.from_onnx(proto)
+    if given and options.frontend == "torch":
+        graph = whet.from_torch(given.program())
+    else:
+        graph = whet.from_onnx(proto)
     imported = time.perf_counter()
     model = whet.compile(graph, target=f"llvm -num_threads={options.threads}", log=options.log)
     built = time.perf_counter()
-    rng = np.random.default_rng(0)
-    inputs = {v.name: rng.standard_normal(v.shape).astype(v.dtype) for v in graph.inputs}
+    if given:
+        arrays = given.arrays()
+    else:
+        rng = np.random.default_rng(0)
+        arrays = [rng.standard_normal(v.shape).astype(v.dtype) for v in graph.inputs]
     out = [np.empty(v.shape, v.dtype) for v in graph.outputs]
-    given = list(inputs.values())
-    calls: dict[str, Any] = {"whet": lambda: model.run(given, out)}
-    data, errors = proto.SerializeToString(), {}
-    model.run(given, out)
-    theirs, _ = peers(data, inputs, options.threads)
+    calls: dict[str, Any] = {"whet": lambda: model.run(arrays, out)}
+    model.run(arrays, out)
+    results = {"whet": list(out)}
+    theirs, _ = peers(proto.SerializeToString(), dict(zip(_names(proto), arrays)), options.threads)
     for library, call in theirs.items():
-        calls[library] = call
-        errors[library] = error_of(out, call())
+        calls[library], results[library] = call, list(call())
+    if given:
+        calls |= given.peers()
     samples = harness.interleaved(calls, options.rounds)
     return {
         "ms": {n: 1e3 * s.median for n, s in samples.items()},
         "least_ms": {n: 1e3 * s.best for n, s in samples.items()},
-        "error": errors,
+        "error": _errors(results, given.exact() if given else None),
+        "exact": bool(given),
         "import_s": imported - begin,
         "build_s": built - imported,
         "kernels": len(model.calls),
@@ -58,11 +72,29 @@ def contest(name: str, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _names(proto: Any) -> list[str]:
+    """Of the inputs that are no weights."""
+    known = {t.name for t in proto.graph.initializer}
+    return [i.name for i in proto.graph.input if i.name not in known]
+
+
+def _errors(results: dict[str, list[Any]], exact: list[Any] | None) -> dict[str, float]:
+    """Largest errors over the largest element: against float64, or else ours against each peer."""
+    if exact is not None:
+        return {name: _distance(made, exact) for name, made in results.items()}
+    ours = results["whet"]
+    return {n: _distance(ours[:1], made[:1]) for n, made in results.items() if n != "whet"}
+
+
+def _distance(made: list[Any], wanted: list[Any]) -> float:
+    return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(made, wanted))
+
+
 def _file(name: str) -> Any:
     import onnx
 
     if not Path(name).is_file():
-        raise SystemExit(f"{name}: no such file; of the onnx package: {', '.join(LIGHT)}")
+        raise SystemExit(f"{name}: no such file; networks: {', '.join([*LIGHT, *NETWORKS])}")
     return onnx.load(name)
 
 
@@ -72,9 +104,14 @@ def line(name: str, found: dict[str, Any]) -> str:
     peers = {n: t for n, t in ms.items() if n != "whet"}
     times = ", ".join(f"{n} {t:.2f}" for n, t in ms.items())
     ratio = f", {min(peers.values()) / ms['whet']:.2f} x the best" if peers else ""
-    error = max(found["error"].values(), default=0.0)
+    errors = found["error"]
+    error = f"{max(errors.values(), default=0.0):.1e}"
+    if found["exact"]:
+        error = f"{errors['whet']:.1e} to float64"
+        if "onnxruntime" in errors:
+            error += f", {errors['whet'] / max(errors['onnxruntime'], 1e-12):.2f} x onnxruntime's"
     return (
-        f"{name}: {times} ms{ratio}; error {error:.1e}; import {found['import_s']:.2f} s, build "
+        f"{name}: {times} ms{ratio}; error {error}; import {found['import_s']:.2f} s, build "
         f"{found['build_s']:.2f} s, {found['kernels']} calls, arena x {found['arena']:.2f}"
     )
 
@@ -82,9 +119,11 @@ def line(name: str, found: dict[str, Any]) -> str:
 def main() -> None:
     """Time the models, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="ONNX files, or networks of the onnx package")
+    parser.add_argument("names", nargs="*", help="ONNX files, or networks")
     parser.add_argument("--log", help="a tuning log")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--frontend", choices=("onnx", "torch"), default="onnx")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/")
     options = parser.parse_args()

@@ -87,6 +87,16 @@ class GraphBuilder:
         self._nodes.append(node)
         return node.outputs
 
+    def apart(self, outputs: Sequence[Value], names: Sequence[str]) -> list[Value]:
+        """Outputs that nodes make, each its own: an input, a constant or a second one is copied."""
+        made: list[Value] = []
+        copied = set()
+        for v, name in zip(outputs, names):
+            is_node = v not in copied and self.is_made(v)
+            copied.add(v)
+            made.append(v if is_node else self.add("identity", [v], name))
+        return made
+
     def graph(self, outputs: Sequence[Value]) -> Graph:
         """The graph of some values."""
         made = Graph(tuple(self._inputs), tuple(outputs), tuple(self._nodes), dict(self._constants))

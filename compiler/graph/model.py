@@ -16,6 +16,8 @@ from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
 from whet.compiler.graph.ir import Value
 from whet.compiler.homes import imported
 from whet.compiler.runtime.arrays.aligned import aligned_empty
+from whet.compiler.runtime.arrays.dlpack import shared
+from whet.compiler.tir import dtype as dt
 
 if TYPE_CHECKING:
     from whet.compiler.abi.tuned_by import TunedBy
@@ -223,8 +225,9 @@ class Model:
 
 def _fitting(v: Value, given: Any) -> np.ndarray:
     """An array as the model takes it: compact, of its type."""
-    array = np.asarray(given)
-    if array.shape != v.shape or array.dtype != np.dtype(v.dtype):
+    # numpy itself takes no bfloat16 of another library's
+    array = shared(given) if hasattr(given, "__dlpack__") else np.asarray(given)
+    if array.shape != v.shape or dt.check(array.dtype) != v.dtype:
         shape = list(array.shape)
         raise ArgumentError(
             f"model({v.name}=...)", f"the array is {array.dtype}{shape}, the input {v}"

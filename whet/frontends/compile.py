@@ -29,11 +29,13 @@ def compile(
     constants: Mapping[str, np.ndarray] | None = None,
     cache: bool | str | os.PathLike[str] = True,
     device: Device | str | None = None,
+    inputs: Sequence[Any] | None = None,
 ) -> Any:
     """A model as a function of arrays, compiled for a target.
 
     Args:
-        model: an ONNX file, its bytes, a ``ModelProto``, or a :class:`~whet.compiler.graph.Graph`.
+        model: an ONNX file, its bytes, a ``ModelProto``, an ``ExportedProgram`` of PyTorch, a
+            ``torch.nn.Module`` with ``inputs``, or a :class:`~whet.compiler.graph.Graph`.
         shapes: an input's name -> its shape, or a symbolic dimension's name -> its extent. Several
             of them, ``{"batch": [1, 4]}``, or a list of such dicts, are buckets.
         target: what to compile for; None: the target in force, else this machine's CPU.
@@ -44,6 +46,7 @@ def compile(
             Code for GPUs is not kept; of buckets, each kernel.
         device: where code for a GPU runs: ``"cuda:1"``, ``"cuda-emulator"``; default: ``"cuda"``.
             It need not be there before the first run.
+        inputs: example tensors for a module; their sizes are the model's.
 
     Returns:
         ``model(x)``, which returns new arrays; ``model.run([x], out=[y])`` fills given ones: a
@@ -59,6 +62,7 @@ def compile(
     from whet.autotune.models.cache import ModelCache, model_key
     from whet.compiler.graph.buckets import BucketModel
 
+    model, shapes, owned = _imported(model, shapes, inputs)
     chosen = _target(target)
     where = _placed(chosen, device)
     kept = None if chosen.kind.row.has_threads else ModelCache.of(cache)
@@ -71,10 +75,23 @@ def compile(
     found = kept.model(key) if kept is not None and key is not None else None
     if found is None:
         graph = _graph(model, shapes, constants)
-        (found,) = _compiled([graph], chosen, log, kept, where, graph is not model)
+        (found,) = _compiled([graph], chosen, log, kept, where, owned or graph is not model)
         if kept is not None and key is not None:
             kept.keep_model(key, found)
     return found
+
+
+def _imported(model: Any, shapes: Shapes, inputs: Sequence[Any] | None) -> tuple[Any, Shapes, bool]:
+    """A model of PyTorch as a graph of its own, any other as it is; the shapes that are left."""
+    if isinstance(model, str | bytes | os.PathLike | Graph):
+        return model, shapes, False
+    from whet.frontends.torch.importer import exported, from_torch, is_module, is_program
+
+    if is_module(model):
+        model = exported(model, inputs)
+    if not is_program(model):
+        return model, shapes, False
+    return from_torch(model, cast("Any", shapes)), None, True
 
 
 def _compiled(
@@ -137,6 +154,7 @@ def model_tasks(
     shapes: Shapes = None,
     target: Target | str | Mapping[str, Any] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
+    inputs: Sequence[Any] | None = None,
 ) -> list[tuple[Task, int]]:
     """The tasks of a model, and how often it runs each, for :func:`whet.tune`; of all buckets.
 
@@ -144,13 +162,14 @@ def model_tasks(
     weights=counts, log="whet.db")`` and ``whet.compile("model.onnx", log="whet.db")``.
 
     Args:
-        model, shapes, target, constants: as of :func:`compile`.
+        model, shapes, target, constants, inputs: as of :func:`compile`.
 
     Raises:
         ArgumentError, TargetError: as of :func:`compile`.
     """
     from whet.autotune.models.compiled import model_tasks as tasks_of_graph
 
+    model, shapes, _ = _imported(model, shapes, inputs)
     model, each = _read(model, shapes)
     graphs = [_graph(model, one, constants) for one in ([shapes] if each is None else each)]
     return tasks_of_graph(graphs, _target(target))

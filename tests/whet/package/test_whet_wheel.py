@@ -69,7 +69,9 @@ def test_the_wheel_holds_every_room_and_works(wheel, checkout, tmp_path):
     tops = {n.split("/")[0] for n in names}
     assert tops == {"whet", next(t for t in tops if t.endswith(".dist-info"))}
     (about,) = (n for n in names if n.endswith(".dist-info/entry_points.txt"))
-    assert "whet = whet.cli:main" in zipfile.ZipFile(wheel).read(about).decode()
+    entries = zipfile.ZipFile(wheel).read(about).decode()
+    assert "whet = whet.cli:main" in entries
+    assert "[torch_dynamo_backends]\nwhet = whet.frontends.dynamo.backend:whet_backend" in entries
     assert any(n.endswith("licenses/LICENSE") for n in names)
 
     site = tmp_path / "site"

@@ -117,7 +117,7 @@ class _Importer:
         outputs = [self._found(o.name, scope, "the model's output") for o in proto.output]
         if any(isinstance(v, tuple) for v in outputs):
             raise ArgumentError("from_onnx(...)", "an output of the model is a sequence of tensors")
-        made = self.builder.graph(self._apart(outputs, [o.name for o in proto.output]))
+        made = self.builder.graph(self.builder.apart(outputs, [o.name for o in proto.output]))
         made.check()
         return made
 
@@ -133,16 +133,6 @@ class _Importer:
                     f"from_onnx(shapes={{{name!r}: ...}})",
                     "no input and no dimension of one has this name", nearest(name, known),
                 )  # fmt: skip
-
-    def _apart(self, outputs: Sequence[Value], names: Sequence[str]) -> list[Value]:
-        """Outputs that nodes make, each its own: an input or a constant is copied."""
-        made: list[Value] = []
-        copied = set()
-        for v, name in zip(outputs, names):
-            is_node = v not in copied and self.builder.is_made(v)
-            copied.add(v)
-            made.append(v if is_node else self.builder.add("identity", [v], name))
-        return made
 
     def _initializers(self, proto: GraphProto, scope: dict[str, Value | None]) -> None:
         from onnx.numpy_helper import to_array

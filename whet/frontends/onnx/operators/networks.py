@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -68,6 +68,26 @@ def _conv_transpose(n: OnnxNode) -> Value:
         sides = [*large, *small] if auto != "SAME_UPPER" else [*small, *large]
     else:
         sides = window_sides(n, x.shape[2:], reach, strides, dilation)
+    bias = n.input(2) if n.has(2) else None
+    return transposed_convolution(n, x, w, bias, strides, groups, sides, extra, dilation)
+
+
+class Adds(Protocol):
+    """A node of any format, which adds nodes to a graph."""
+
+    def add(self, operator: str, inputs: Sequence[Value | None], **attrs: Any) -> Value: ...
+
+
+def transposed_convolution(
+    n: Adds, x: Value, w: Value, bias: Value | None, strides: Sequence[int], groups: int,
+    sides: Sequence[int], extra: Sequence[int], dilation: Sequence[int],
+) -> Value:  # fmt: skip
+    """A transposed convolution: group by group, then cut, or enlarged by ``extra`` behind.
+
+    Args:
+        sides: what is cut off before each axis, then behind each.
+    """
+    rank = len(strides)
     before, after = sides[:rank], sides[rank:]
     parts = [
         n.add(
@@ -82,13 +102,13 @@ def _conv_transpose(n: OnnxNode) -> Value:
     high = [0, 0, *[e - a for e, a in zip(extra, after)]]
     if any(low) or any(high):
         made = n.add("pad", [made], before=low, after=high)
-    if n.has(2):
-        bias = reshaped(n, n.input(2), (1, made.shape[1], *[1] * rank))
-        made = n.add("add", [made, bias])
-    return made
+    if bias is None:
+        return made
+    column = n.add("reshape", [bias], shape=(1, made.shape[1], *[1] * rank))
+    return n.add("add", [made, column])
 
 
-def _part(n: OnnxNode, x: Value, k: int, parts: int, axis: int) -> Value:
+def _part(n: Adds, x: Value, k: int, parts: int, axis: int) -> Value:
     if parts == 1:
         return x
     each = x.shape[axis] // parts

@@ -1,0 +1,239 @@
+"""A call of each operator of the table, with small arrays of odd sizes, drawn anew."""
+
+import torch
+
+from whet.frontends.torch.operators import TABLE
+
+F64, I64 = torch.float64, torch.int64
+
+
+class Draw:
+    """Arrays from one generator."""
+
+    def __init__(self, seed):
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def any(self, *shape):
+        return torch.randn(shape, generator=self.generator, dtype=F64)
+
+    def above(self, low, *shape):
+        return low + torch.rand(shape, generator=self.generator, dtype=F64)
+
+    def whole(self, low, high, *shape):
+        return torch.randint(low, high, shape, generator=self.generator)
+
+    def bool(self, *shape):
+        return self.whole(0, 2, *shape).bool()
+
+
+def _elements(d):
+    x = d.any(3, 5)
+    for name in (
+        "asinh", "atan", "cos", "cosh", "erf", "exp", "expm1", "relu", "sigmoid", "sin", "sinh",
+        "tan", "tanh", "mish", "abs", "sign", "ceil", "floor", "round", "trunc", "gelu",
+        "hardsigmoid", "hardswish", "hardtanh", "isinf", "isnan", "leaky_relu", "neg", "ones_like",
+        "relu6", "silu", "softplus", "zeros_like", "elu", "logical_not", "clone", "alias",
+        "detach", "contiguous", "lift_fresh_copy",
+    ):  # fmt: skip
+        yield f"{name}.default", (4 * x,)
+    yield "elu.default", (x, 1.5, 1.2, 0.7)
+    yield "elu.default", (x, 1.5, 1.2)
+    yield "softplus.default", (x, 2.0)
+    yield "gelu.default", (x,), {"approximate": "tanh"}
+    yield "isinf.default", (torch.tensor([1.0, -torch.inf, torch.nan], dtype=F64),)
+    yield "isnan.default", (torch.tensor([1.0, -torch.inf, torch.nan], dtype=F64),)
+    for name in ("acosh", "log", "log1p", "log2", "log10", "rsqrt", "sqrt", "reciprocal"):
+        yield f"{name}.default", (d.above(1.1, 7),)
+    for name in ("acos", "asin", "atanh"):
+        yield f"{name}.default", (d.above(-0.4, 7),)
+    yield "sqrt.default", (d.whole(1, 9, 5),)
+    yield "bitwise_not.default", (d.whole(-9, 9, 5),)
+    yield "bitwise_not.default", (d.bool(5),)
+    yield "full_like.default", (x, 2.5)
+    yield "full.default", ([2, 3], 1.5), {"dtype": F64}
+    yield "fill.Scalar", (x, 3.0)
+    yield "_to_copy.default", (4 * x,), {"dtype": torch.int32}
+    yield "_to_copy.default", (d.bool(3),), {"dtype": torch.float32}
+    yield "clamp.default", (x, -0.3, 0.4)
+    yield "clamp.Tensor", (x, d.any(5), None)
+    yield "clamp_min.default", (x, 0.1)
+    yield "clamp_max.default", (x, 0.1)
+    yield "masked_fill.Scalar", (x, d.bool(5), 2.0)
+    yield "masked_fill.Tensor", (x, d.bool(3, 1), d.any())
+    yield "where.self", (d.bool(3, 1), x, d.any(5))
+
+
+def _pairs(d):
+    x, y = d.any(3, 1, 5), d.any(4, 1)
+    low = d.above(0.5, 5)
+    for name in ("add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge", "rsub"):
+        yield f"{name}.Tensor", (x, y)
+        yield f"{name}.Scalar", (x, 0.5)
+    yield "add.Tensor", (d.whole(0, 9, 3), d.any(3)), {"alpha": 2}
+    yield "rsub.Scalar", (x, 2, 3)
+    yield "mul.Tensor", (d.bool(5), d.bool(5))
+    yield "eq.Tensor", (d.bool(9), d.bool(9))
+    for name in ("div", "remainder", "fmod"):
+        yield f"{name}.Tensor", (x, low)
+        yield f"{name}.Scalar", (x, -0.7)
+        yield f"{name}.Tensor", (d.whole(-9, 9, 7), d.whole(1, 5, 7))
+    for mode in ("floor", "trunc"):
+        yield "div.Tensor_mode", (3 * x, low), {"rounding_mode": mode}
+        yield "div.Tensor_mode", (d.whole(-9, 9, 7), -d.whole(1, 5, 7)), {"rounding_mode": mode}
+        yield "div.Scalar_mode", (3 * x, -0.7), {"rounding_mode": mode}
+    for name in ("maximum", "minimum"):
+        yield f"{name}.default", (x, y)
+    for name in ("and", "or", "xor"):
+        yield f"logical_{name}.default", (d.whole(0, 2, 9), d.bool(9))
+        yield f"bitwise_{name}.Tensor", (d.whole(-9, 9, 9), d.whole(-9, 9, 9))
+        yield f"bitwise_{name}.Tensor", (d.bool(9), d.bool(9))
+        yield f"bitwise_{name}.Scalar", (d.whole(-9, 9, 9), 5)
+    for exponent in (2, 3, 4, 0.5, -1, 2.3):
+        yield "pow.Tensor_Scalar", (d.above(0.5, 5), exponent)
+    yield "pow.Tensor_Scalar", (d.whole(-9, 9, 5), 3)
+    yield "pow.Tensor_Tensor", (low, d.any(3, 5))
+    yield "pow.Scalar", (1.7, x)
+
+
+def _moves(d):
+    x = d.any(3, 4, 5)
+    yield "view.default", (x, [12, 5])
+    yield "_unsafe_view.default", (x, [3, -1])
+    yield "reshape.default", (x, [5, 12])
+    yield "squeeze.default", (d.any(1, 3, 1),)
+    yield "squeeze.dim", (d.any(1, 3, 1), 2)
+    yield "squeeze.dims", (d.any(1, 3, 1), [0, 2])
+    yield "unsqueeze.default", (x, -1)
+    yield "flatten.using_ints", (x, 1)
+    yield "unflatten.int", (x, 1, [2, -1])
+    yield "permute.default", (x, [2, 0, -2])
+    yield "transpose.int", (x, 0, -1)
+    yield "t.default", (d.any(3, 5),)
+    yield "expand.default", (d.any(3, 1), [2, -1, 4])
+    yield "slice.Tensor", (x, 1, 1, 9223372036854775807, 2)
+    yield "slice.Tensor", (x, 2, -3, -1)
+    yield "select.int", (x, 1, -2)
+    yield "select_scatter.default", (x, d.any(3, 5), 1, 2)
+    yield "slice_scatter.default", (x, d.any(3, 2, 5), 1, 1, 3)
+    yield "cat.default", ([x, d.any(3, 1, 5), d.any(3, 2, 5).float()], -2)
+    yield "split_with_sizes.default", (x, [1, 3], 1)
+    yield "split.Tensor", (x, 3, 2)
+    yield "unbind.int", (x, 1)
+    yield "flip.default", (x, [0, 2])
+    yield "repeat.default", (d.any(3, 2), [2, 1, 3])
+    yield "constant_pad_nd.default", (x, [1, 2, 0, 1], 0.5)
+    yield "constant_pad_nd.default", (x, [-1, 2])
+    for k in (1, 2, 3):
+        yield f"reflection_pad{k}d.default", (d.any(1, 2, *(3, 4, 5)[:k]), [1, 2] * k)
+        yield f"replication_pad{k}d.default", (d.any(1, 2, *(3, 4, 5)[:k]), [2, 1] * k)
+    yield "embedding.default", (d.any(7, 3), d.whole(0, 7, 2, 5))
+    yield "index_select.default", (x, 1, d.whole(0, 4, 6))
+    yield "index.Tensor", (x, [None, d.whole(-4, 4, 2, 3)])
+    yield "index.Tensor", (x, [d.whole(0, 3, 2, 1), d.whole(0, 4, 3)])
+    yield "gather.default", (x, 1, d.whole(0, 4, 3, 2, 5))
+    index = torch.stack([torch.randperm(4, generator=d.generator)[:2] for _ in range(2)], 1)
+    yield "scatter.src", (d.any(4, 3), 0, index, d.any(3, 3))
+    yield "scatter.value", (d.any(4, 3), 0, index, 7.0)
+    yield "scatter_add.default", (d.any(4, 3), 1, d.whole(0, 3, 3, 5), d.any(4, 5))
+    yield "scatter_reduce.two", (d.any(4, 3), 1, d.whole(0, 3, 3, 5), d.any(4, 5), "amax")
+    yield "tril.default", (d.any(2, 4, 5), 1)
+    yield "triu.default", (d.any(2, 4, 5), -1)
+
+
+def _rows(d):
+    x = d.any(3, 4, 5)
+    for name in ("amax", "amin"):
+        yield f"{name}.default", (x, [0, -1], True)
+    for name in ("max", "min", "mean", "sum", "prod"):
+        yield f"{name}.default", (x,)
+    yield "sum.dim_IntList", (d.bool(3, 4), [1])
+    yield "sum.dim_IntList", (x, [0, 2], True)
+    yield "mean.dim", (x, [-1, 0])
+    yield "prod.dim_int", (x, 1)
+    for name in ("any", "all"):
+        yield f"{name}.default", (d.bool(3),)
+        yield f"{name}.dim", (d.whole(0, 3, 4, 5), 1, True)
+        yield f"{name}.dims", (d.bool(3, 2, 4), [0, 2])
+    yield "var.correction", (x, [0, 2]), {"correction": 2, "keepdim": True}
+    yield "var.dim", (x, [1], False)
+    for name in ("argmax", "argmin"):
+        yield f"{name}.default", (x, 1)
+        yield f"{name}.default", (x,)
+    for name in ("max", "min"):
+        yield f"{name}.dim", (x, 1, True)
+    yield "cumsum.default", (d.whole(-5, 5, 3, 4), 1)
+    yield "cumprod.default", (x, -1)
+    yield "sort.default", (x, 1, True)
+    yield "topk.default", (x, 3, 2, False)
+
+
+def _networks(d):
+    x, image = d.any(3, 7), d.any(2, 4, 6, 8)
+    for name in ("_softmax.default", "_log_softmax.default"):
+        yield name, (x, 0, False)
+    for name in ("softmax.int", "log_softmax.int"):
+        yield name, (x, -1)
+    yield "addmm.default", (d.any(5), x, d.any(7, 5)), {"beta": 0.5, "alpha": 2}
+    yield "mm.default", (x, d.any(7, 5))
+    yield "bmm.default", (d.any(2, 3, 7), d.any(2, 7, 5))
+    yield "matmul.default", (d.any(4, 1, 3, 7), d.any(2, 7, 5))
+    yield "mv.default", (x, d.any(7))
+    yield "dot.default", (d.any(7), d.any(7))
+    yield "linear.default", (d.any(2, 3, 7), d.any(5, 7), d.any(5))
+    w = d.any(6, 2, 3, 3)
+    yield "convolution.default", (image, w, d.any(6), [2, 1], [1, 2], [1, 2], False, [0, 0], 2)
+    w = d.any(4, 3, 3, 2)
+    yield "convolution.default", (image, w, d.any(6), [2, 3], [1, 0], [1, 1], True, [1, 0], 2)
+    scale = d.any(4), d.any(4)
+    known = *scale, d.any(4), d.above(0.5, 4)
+    name = "_native_batch_norm_legit_no_training.default"
+    yield name, (image, *known, 0.1, 1e-5)
+    yield name, (image, None, None, *known[2:], 0.1, 1e-5)
+    yield "_native_batch_norm_legit.no_stats", (image[:1], *scale, True, 0.1, 1e-5)
+    rows = d.any(6, 8), None
+    yield "native_layer_norm.default", (image, [6, 8], *rows, 1e-5)
+    yield "layer_norm.default", (image, [8], d.any(8), d.any(8))
+    yield "native_group_norm.default", (image, *scale, 2, 4, 48, 2, 1e-5)
+    yield "group_norm.default", (image, 2, *scale)
+    q, k = d.any(2, 2, 3, 4), d.any(2, 2, 5, 4)
+    mask = d.bool(1, 1, 3, 5)
+    mask[..., 0, :] = False
+    attention = "scaled_dot_product_attention.default"
+    yield attention, (q, k, d.any(2, 2, 5, 4), mask)
+    yield attention, (q, k, d.any(2, 2, 5, 4)), {"is_causal": True, "scale": 0.3}
+    flash = "_scaled_dot_product_flash_attention_for_cpu.default"
+    yield flash, (q, k, d.any(2, 2, 5, 4)), {"attn_mask": d.any(3, 5)}
+    yield "dropout.default", (x, 0.5, False)
+    yield "native_dropout.default", (x, 0.5, False)
+    for rank in (1, 2, 3):
+        some = d.any(2, 3, *(7, 9, 6)[:rank])
+        yield f"adaptive_avg_pool{rank}d.default", (some, [1] * rank)
+        yield f"avg_pool{rank}d.default", (some, [3] * rank, [2] * rank, [1] * rank, True, False)
+        yield f"max_pool{rank}d.default", (some, [2] * rank, [], [0] * rank, [2] * rank)
+        if rank > 1:
+            yield f"_adaptive_avg_pool{rank}d.default", (some, [1] * rank)
+            yield (
+                f"max_pool{rank}d_with_indices.default",
+                (some, [3] * rank, [2] * rank, [1] * rank),
+            )
+    yield "_adaptive_avg_pool2d.default", (image, [3, 2])
+    yield "avg_pool2d.default", (image[0], [3], [], [1])
+    yield "upsample_nearest2d.default", (image, [9, 12])
+    yield "upsample_nearest2d.vec", (image, None, [2.0, 2.0])
+    yield "upsample_bilinear2d.default", (image, [9, 5], True)
+    yield "upsample_bilinear2d.vec", (image, [12, 20], False, None)
+
+
+def cases(seed):
+    """(operator, arguments, arguments by name) of each case."""
+    d = Draw(seed)
+    found = []
+    for kind in (_elements, _pairs, _moves, _rows, _networks):
+        for name, args, *more in kind(d):
+            found.append((f"aten.{name}", args, more[0] if more else {}))
+    return found
+
+
+def missing(found):
+    """Operators of the table that no case calls."""
+    return set(TABLE) - {name for name, *_ in found}

@@ -1,0 +1,203 @@
+"""Networks and modules of PyTorch, exported and by ``torch.compile``."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import whet
+from whet.bench.networks import NETWORKS, network
+from whet.compiler.errors import ArgumentError
+from whet.frontends.dynamo import report
+from whet.frontends.dynamo.backend import register, whet_backend
+
+TARGET = "llvm -num_threads=2"
+TINY = {
+    "resnet50": {"size": 35, "width": 4, "depths": (1, 2), "classes": 9},
+    "mobilenet_v2": {"size": 33, "width": 0.25, "rows": 2, "classes": 9},
+    "mobilenet_v3_large": {"size": 33, "width": 0.25, "rows": 4, "classes": 9},
+    "efficientnet_b0": {"size": 33, "width": 0.25, "rows": 2, "classes": 9},
+    "unet": {"size": 16, "width": 3, "depth": 1},
+    "bert_base": {"tokens": 9, "width": 10, "depth": 1, "heads": 2, "words": 50},
+    "gpt2_step": {"past": 5, "width": 10, "depth": 1, "heads": 2, "words": 50},
+    "vit_base": {"size": 32, "width": 10, "depth": 1, "heads": 2, "classes": 9},
+    "lstm": {"tokens": 3, "width": 5, "depth": 1, "words": 50},
+}
+
+
+def _listed(made):
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def _compiled(module, **more):
+    torch._dynamo.reset()
+    return torch.compile(module, backend=whet_backend, options={"target": TARGET}, **more)
+
+
+def test_networks(seeds):
+    """Some that are drawn: ``--draws 9`` draws them all."""
+    names = list(NETWORKS)
+    for seed in seeds(2):
+        if names:
+            name = names.pop(seed % len(names))
+            print(name)
+            _check_network(name, seed)
+
+
+def _check_network(name, seed):
+    """Beside PyTorch in float64; its own float32 says how much rounding there is."""
+    made = network(name, seed=seed % 1000, batch=1, **TINY[name])
+    model = whet.compile(torch.export.export(made.module, made.inputs), target=TARGET)
+    out = [np.full(v.shape, np.nan, v.dtype) for v in model.outputs]
+    model.run([x.numpy() for x in made.inputs], out)
+    plain = _listed(made.module(*made.inputs))
+    wide = [x.double() if x.is_floating_point() else x for x in made.inputs]
+    wanted = _listed(made.module.double()(*wide))
+    assert len(out) == len(wanted)
+    for found, own, exact in zip(out, plain, wanted):
+        scale = float(exact.abs().max())
+        error = np.abs(found - exact.numpy()).max() / scale
+        assert error <= 4 * float((own - exact).abs().max()) / scale + 2e-6
+
+
+class _Parts(nn.Module):
+    """Something in the middle that is not supported; outputs in a nest."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(5, 7), nn.BatchNorm1d(7)
+        self.last = nn.Linear(7, 3)
+
+    def forward(self, x):
+        y = torch.relu(self.norm(self.first(x)))
+        z = torch.cummax(y, 1)[0]
+        return {"out": self.last(z), "more": [y, x.shape[0]]}
+
+
+def _same(found, wanted):
+    assert found["more"][1] == wanted["more"][1]
+    for a, b in ((found["out"], wanted["out"]), (found["more"][0], wanted["more"][0])):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_not_supported_stays(caplog):
+    """And each size is compiled once, which is said; changed weights are seen."""
+    module = _Parts().eval()
+    run = _compiled(module)
+    with torch.no_grad(), caplog.at_level(logging.INFO, "whet.torch"):
+        for batch in (4, 6, 6, 9, 6):
+            x = torch.randn(batch, 5)
+            _same(run(x), module(x))
+        assert report().stayed == {"aten.cummax.default": "the operator is not supported"}
+        assert len(report().parts) == 2 and "cummax" in str(report())
+        assert [c.split(",")[0] for c in report().compilations] == ["6", "9"]
+        assert "compiled again, for inputs of the sizes 9" in caplog.text
+        module.first.weight.mul_(2)
+        _same(run(x), module(x))
+        assert "a parameter or a buffer has changed" in caplog.text
+    with torch.inference_mode():
+        _same(run(x), module(x))
+
+
+class _Buffered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * self.count
+
+
+def test_a_buffer_that_changes():
+    """torch.compile writes it back; an exported program is refused."""
+    module, other = _Buffered(), _Buffered()
+    run = _compiled(module)
+    x = torch.randn(2, 3)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(run(x), other(x))
+    torch.testing.assert_close(module.count, other.count)
+    with pytest.raises(ArgumentError, match="'count': the program changes it"):
+        whet.from_torch(torch.export.export(other, (x,)))
+
+
+def test_gradients_stay_in_pytorch():
+    """And the backend is known by its name."""
+    register()
+    register()
+    torch._dynamo.reset()
+    module = nn.Linear(5, 3)
+    run = torch.compile(module, backend="whet")
+    run(torch.randn(2, 5)).sum().backward()
+    assert module.weight.grad is not None
+    assert "gradients are asked for" in str(report())
+
+
+def test_results_and_views():
+    """Results that are inputs, constants, views of one another, or of no elements computed."""
+
+    class Odd(nn.Module):
+        def forward(self, x, k: int):
+            y = x.transpose(0, 1)[::2]
+            return x, y, y.contiguous() + k, y, torch.arange(3)
+
+    run, x = _compiled(Odd()), torch.randn(4, 6)[:, 1:4]
+    with torch.no_grad():
+        for found, wanted in zip(run(x, 2), Odd()(x, 2)):
+            torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_module_with_its_inputs(dtype):
+    module, x = nn.Linear(5, 3, dtype=dtype).eval(), torch.randn(2, 5, dtype=dtype)
+    found = whet.compile(module, inputs=(x,), target=TARGET)(x)
+    wanted = module.double()(x.double()).detach()
+    scale = 4 * torch.finfo(dtype).eps
+    np.testing.assert_allclose(
+        np.asarray(found, np.float64), wanted.numpy(), rtol=scale, atol=scale
+    )
+
+
+def test_open_sizes():
+    module, x = nn.Linear(5, 3), torch.randn(4, 5)
+    batch = torch.export.Dim("batch", min=2, max=64)
+    program = torch.export.export(module, (x,), dynamic_shapes=({0: batch},))
+    with pytest.raises(ArgumentError, match="sizes are fixed when a model is compiled"):
+        whet.from_torch(program)
+    graph = whet.from_torch(program, shapes={"input": (7, 5)})
+    assert graph.inputs[0].shape == (7, 5) and graph.outputs[0].shape == (7, 3)
+    with pytest.raises(ArgumentError, match="its inputs are input"):
+        whet.from_torch(program, shapes={"x": (7, 5)})
+
+
+def test_a_constant_is_the_parameter_itself():
+    module = nn.Linear(33, 17)
+    graph = whet.from_torch(torch.export.export(module, (torch.randn(2, 33),)))
+    arrays = [a.ctypes.data for a in graph.constants.values()]
+    assert module.weight.data_ptr() in arrays and module.bias.data_ptr() in arrays
+
+
+def test_errors():
+    module, x = nn.Linear(5, 3), torch.randn(4, 5)
+    with pytest.raises(ArgumentError, match="it is no ExportedProgram"):
+        whet.from_torch(module)
+    with pytest.raises(ArgumentError, match="no example inputs"):
+        whet.compile(module)
+    with pytest.raises(ArgumentError, match=r"torch\.export cannot export it"):
+        whet.compile(module, inputs=(torch.randn(2, 4),))
+    with pytest.raises(ArgumentError, match="on meta: compiled models take tensors in the CPU's"):
+        whet.frontends.torch.operators.arrays.as_array(torch.empty(2, device="meta"))
+    program = torch.export.export(nn.Dropout(), (x,))
+    with pytest.raises(ArgumentError, match=r"aten\.\w+\.default .*random|training mode"):
+        whet.from_torch(program)
+    complex64 = torch.randn(2, 5, dtype=torch.complex64)
+    with pytest.raises(ArgumentError, match="complex64"):
+        whet.from_torch(torch.export.export(nn.Tanh(), (complex64,)))
+    with torch.no_grad(), pytest.raises(Exception, match="there is no such option"):
+        torch.compile(module, backend=whet_backend, options={"tarket": 1})(x)
+    model = whet.compile(module, inputs=(x,), target=TARGET)
+    with pytest.raises(ArgumentError, match="float64"):
+        model(x.double())

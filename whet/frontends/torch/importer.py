@@ -1,0 +1,177 @@
+"""Exported programs as graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.graph import Graph, GraphBuilder
+from whet.frontends.torch.operators import TABLE
+from whet.frontends.torch.translation import Translation, outputs_of
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+_NEEDS = "pip install 'whet-autotune[torch]'"
+
+
+def loaded(who: str) -> Any:
+    """PyTorch.
+
+    Raises:
+        ArgumentError: it is missing.
+    """
+    try:
+        import torch
+        import torch.export  # a module of its own
+    except ImportError:
+        raise ArgumentError(who, "the package torch is missing", _NEEDS) from None
+    return torch
+
+
+def from_torch(
+    program: ExportedProgram, shapes: Mapping[str, Sequence[int]] | None = None
+) -> Graph:
+    """The graph of an exported program.
+
+    Parameters and buffers become constants, in the memory that they are in. Outputs stand in the
+    order in which ``torch.export`` flattens them.
+
+    Args:
+        program: of ``torch.export.export(module, inputs)``.
+        shapes: an input's name -> its shape, where the program leaves dimensions open.
+
+    Raises:
+        ArgumentError: it is no exported program; a size is open; it changes its buffers or its
+            inputs; an operator, or what a node asks of it, is not supported.
+    """
+    torch = loaded("from_torch(...)")
+    if not isinstance(program, torch.export.ExportedProgram):
+        raise ArgumentError(
+            f"from_torch({type(program).__name__})", "it is no ExportedProgram",
+            "torch.export.export(module, inputs)",
+        )  # fmt: skip
+    if shapes:
+        program = _with_sizes(torch, program, shapes)
+    _check_changes(program)
+    with torch.no_grad():
+        program = program.run_decompositions(decompositions(torch))
+        _check_changes(program)
+        return _graph(program)
+
+
+def exported(module: Any, inputs: Sequence[Any] | None) -> Any:
+    """The program of a module.
+
+    Args:
+        module: a ``torch.nn.Module``.
+        inputs: tensors that it takes.
+
+    Raises:
+        ArgumentError: there are no inputs, or PyTorch cannot export it.
+    """
+    torch = loaded("compile(module)")
+    if inputs is None:
+        raise ArgumentError(
+            f"compile({type(module).__name__})", "no example inputs tell the sizes of its arrays",
+            "compile(module, inputs=(x,))",
+        )  # fmt: skip
+    given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, given)
+    except Exception as error:  # of many kinds, as the module's own code raises
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ArgumentError(
+            f"compile({type(module).__name__})", f"torch.export cannot export it: {why}",
+            'torch.compile(module, backend="whet") leaves in PyTorch what cannot be exported',
+        ) from error  # fmt: skip
+
+
+def is_module(model: Any) -> bool:
+    """True for a ``torch.nn.Module``; PyTorch is not loaded to find out."""
+    return any(c.__module__ == "torch.nn.modules.module" for c in type(model).__mro__)
+
+
+def is_program(model: Any) -> bool:
+    """True for an exported program; PyTorch is not loaded to find out."""
+    return any(c.__module__ == "torch.export.exported_program" for c in type(model).__mro__)
+
+
+def decompositions(torch: Any) -> Any:
+    """PyTorch's decompositions to core ATen but those of operators that graphs have."""
+    table = torch.export.default_decompositions()
+    for target in list(table):
+        if str(target) in TABLE:
+            table.pop(target)
+    return table
+
+
+def _with_sizes(torch: Any, program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
+    """The program once more, for inputs of fixed sizes."""
+    metas = {n.name: n.meta["val"] for n in program.graph.nodes if n.op == "placeholder"}
+    names = program.graph_signature.user_inputs
+    for name in shapes:
+        if name not in names:
+            raise ArgumentError(
+                f"from_torch(shapes={{{name!r}: ...}})", f"its inputs are {', '.join(names)}"
+            )
+    inputs = []
+    for name in names:
+        meta = metas[name]
+        size = tuple(shapes.get(name, meta.shape))
+        if not all(isinstance(d, int) for d in size):
+            raise ArgumentError(f"input {name!r}", "its shape is open", f"shapes={{{name!r}: ()}}")
+        inputs.append(torch.zeros(size, dtype=meta.dtype))
+    return torch.export.export(program.module(), tuple(inputs))
+
+
+def _check_changes(program: Any) -> None:
+    """Refuse a program that changes what it is given."""
+    signature = program.graph_signature
+    for what, changed in (
+        ("buffer", signature.buffers_to_mutate),
+        ("input", signature.user_inputs_to_mutate),
+    ):
+        for name in changed.values():
+            raise ArgumentError(
+                f"from_torch: {what} {name!r}", "the program changes it; graphs change nothing",
+                "module.eval() before torch.export, or return the new value",
+            )  # fmt: skip
+
+
+def _graph(program: Any) -> Graph:
+    builder = GraphBuilder()
+    work = Translation(builder)
+    specs = iter(program.graph_signature.input_specs)
+    outputs: list[Any] = []
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            _placeholder(work, node, next(specs), program)
+        elif node.op == "call_function":
+            work.run(node)
+        elif node.op == "output":
+            outputs = list(node.args[0])
+        else:
+            raise ArgumentError(f"from_torch: {node.name}", f"it is a {node.op}")
+    graph = builder.graph(outputs_of(work, outputs))
+    graph.check()
+    return graph
+
+
+def _placeholder(work: Translation, node: Any, spec: Any, program: Any) -> None:
+    from torch.export.graph_signature import InputKind
+
+    if spec.kind is InputKind.USER_INPUT:
+        if node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, str)):
+            work.constant(node, node.meta.get("val"))
+        else:
+            work.input(node)
+        return
+    if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+        tensor = program.state_dict.get(spec.target)
+        tensor = program.constants.get(spec.target) if tensor is None else tensor
+        work.constant(node, tensor)
+        return
+    raise ArgumentError(f"from_torch: {node.name}", f"it is a {spec.kind.name.lower()}")
