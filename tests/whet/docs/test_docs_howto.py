@@ -40,7 +40,7 @@ def script_of(page: str) -> str:
     """
     parts = ["import subprocess, sys", "sys.path.insert(0, '')"]
     for language, text in blocks(page):
-        if file := re.match(r"(?:#|//) (\w+\.(?:py|cu))\n", text):
+        if file := re.match(r"(?:#|//) (\w+\.(?:py|cu|c))\n", text):
             parts.append(f"open({file[1]!r}, 'w').write({text!r})")
         elif language == "python":
             parts.append(text)
