@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import whet
-from whet.compiler.topi.nn.winograd_matrices import winograd_matrices
+from whet.compiler.topi.algebra.winograd_matrices import winograd_matrices
 from whet.measure.stage.reference import RTOL
 from whet.search_spaces.rules.cpu.conv.winograd import VARIANTS
 

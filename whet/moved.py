@@ -25,6 +25,7 @@ MOVED = {
     "whet.compiler.tir.transform": "whet.tvm.tir_transform",
     "whet.compiler.topi.broadcast": "whet.compiler.topi.elementwise",
     "whet.compiler.topi.elemwise": "whet.compiler.topi.elementwise",
+    "whet.compiler.topi.nn.winograd_matrices": "whet.compiler.topi.algebra.winograd_matrices",
     "whet.compiler.transform": "whet.tvm.transform",
     "whet.db.identity": "whet.db.values.identity",
     "whet.db.ignored": "whet.db.store.ignored",

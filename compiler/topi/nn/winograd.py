@@ -22,7 +22,7 @@ from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute, reduce_axis
 from whet.compiler.tir.ops.ops import const, if_then_else
-from whet.compiler.topi.nn.winograd_matrices import Matrix, combined, winograd_matrices
+from whet.compiler.topi.algebra.winograd_matrices import Matrix, combined, winograd_matrices
 from whet.compiler.topi.shapes import static
 
 WINDOW = 3

@@ -14,9 +14,9 @@ import whet
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.target import Target
+from whet.compiler.topi.algebra.winograd_matrices import combined, winograd_matrices
 from whet.compiler.topi.nn.epilogue import Epilogue
 from whet.compiler.topi.nn.winograd import conv2d_winograd
-from whet.compiler.topi.nn.winograd_matrices import combined, winograd_matrices
 from whet.search_spaces.forms.conv import conv_form
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed

@@ -23,9 +23,9 @@ from whet.compiler.target import Target
 from whet.compiler.te import Schedule, Stage, Tensor
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
+from whet.compiler.topi.algebra.winograd_matrices import Matrix, winograd_matrices
 from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.nn.winograd import WINDOW, matrix_row
-from whet.compiler.topi.nn.winograd_matrices import Matrix, winograd_matrices
 from whet.search_spaces.forms.conv_layout import channels_first, in_layout, pixel
 from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.rules.cpu.conv.winograd import variants
