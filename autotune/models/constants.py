@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.graph.executor import CONSTANTS, Place
 from whet.compiler.graph.ir import Graph, Value, digest
 from whet.compiler.graph.memory import ALIGNMENT
@@ -64,7 +65,7 @@ class Constants:
         key = self._key(one)
         if key not in self._places:
             self._places[key] = Place(CONSTANTS, self.size), one
-            size = np.dtype(one.dtype).itemsize * int(np.prod(one.shape, dtype=np.int64))
+            size = numpy_dtype(one.dtype).itemsize * int(np.prod(one.shape, dtype=np.int64))
             self.size += -(-size // ALIGNMENT) * ALIGNMENT
         return self._places[key][0]
 
@@ -80,7 +81,7 @@ class Constants:
         works: dict[Any, dict[int, np.ndarray]] = {}
         for place, one in self._places.values():
             gaps.append((end, place.offset))
-            dtype, count = np.dtype(one.dtype), int(np.prod(one.shape, dtype=np.int64))
+            dtype, count = numpy_dtype(one.dtype), int(np.prod(one.shape, dtype=np.int64))
             end = place.offset + dtype.itemsize * count
             view = memory[place.offset : end].view(dtype).reshape(one.shape)
             of = (one,) if one.packed_by is None else one.made_of

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi.artifact import Resources
+from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.graph.executor import ARENA, CONSTANTS
@@ -95,7 +96,8 @@ class DeviceConstants:
     def _upload(self, upload: Upload, memory: DeviceArray) -> None:
         if upload.packs is None:
             (source,), (offset,) = upload.sources, upload.offsets
-            _view(memory, offset, source.shape, source.dtype).copyfrom(np.ascontiguousarray(source))
+            whole = np.require(source, requirements="C")  # keeps a rank of 0
+            _view(memory, offset, whole.shape, whole.dtype).copyfrom(whole)
             return
         weights = [copied_to(a, memory.device) for a in upload.sources]
         pack = upload.packs.entry_func.ahead
@@ -348,7 +350,7 @@ def device_bytes(size: int, device: Device) -> DeviceArray:
 def _of(memory: DeviceArray, offset: int, param: Any) -> DeviceArray:
     """An argument of a kernel in a memory."""
     assert isinstance(param, BufferParam)
-    return _view(memory, offset, tuple(int(str(d)) for d in param.shape), np.dtype(param.dtype))
+    return _view(memory, offset, tuple(int(str(d)) for d in param.shape), numpy_dtype(param.dtype))
 
 
 def _view(memory: DeviceArray, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from whet.compiler.graph.ir import Graph, Node, Value
-from whet.compiler.graph.kinds import Kind, kind_of
+from whet.compiler.graph.kinds import Kind, kind_of, stores_all
 
 _MOST_NODES = 64  # of a group: what is compiled in one piece
 
@@ -192,4 +192,6 @@ class _Fusion:
             for v in n.outputs
             if v in wanted or not own.issuperset(self.graph.readers.get(v, ()))
         ]
+        if len(outputs) < len(group[0].outputs) and stores_all(group[0]):
+            outputs = list(group[0].outputs)
         return Fused(tuple(group), tuple(inputs), tuple(outputs))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.abi.tuned_by import TunedBy
 from whet.compiler.graph.executor import Place
@@ -126,7 +127,7 @@ def _value(data: Any) -> Value:
     name, shape, dtype = data
     if not isinstance(name, str) or not all(type(d) is int and 0 <= d < 1 << 62 for d in shape):
         raise ValueError(f"{str(data)[:80]} describes no array")
-    np.dtype(dtype)
+    numpy_dtype(dtype)
     return Value(name, tuple(shape), dtype)
 
 

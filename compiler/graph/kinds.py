@@ -35,6 +35,12 @@ def kind_of(node: Node) -> Kind:
     return max((_of_stage(op) for op in stages), default=Kind.OPAQUE)
 
 
+def stores_all(node: Node) -> bool:
+    """True if one operation makes several of a node's outputs: a kernel stores all of them."""
+    operands = [None if v is None else placeholder(v.shape, v.dtype, v.name) for v in node.inputs]
+    return any(t.op.num_outputs > 1 for t in computed(node.operator, operands, node.attrs))
+
+
 def _of_stage(op: Operation) -> Kind:
     if not isinstance(op, ComputeOp):
         return Kind.OPAQUE

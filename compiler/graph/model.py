@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam
 from whet.compiler.errors import ArgumentError, nearest
 from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
@@ -83,8 +84,8 @@ class Model:
         self._constants, self.arena = constants, arena
         self._memory = self._arena()
         self._free = [self._memory]  # arenas that no call uses: as many as ran at once
-        self._types = [(v.shape, np.dtype(v.dtype)) for v in self.inputs]
-        self._made = [(v.shape, np.dtype(v.dtype), _new(v)) for v in self.outputs]
+        self._types = [(v.shape, numpy_dtype(v.dtype)) for v in self.inputs]
+        self._made = [(v.shape, numpy_dtype(v.dtype), _new(v)) for v in self.outputs]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for some inputs, as new arrays.
@@ -177,7 +178,7 @@ class Model:
     def _memories(self, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """The bytes of what places name: the arena, the constants, inputs, new outputs."""
         arrays = dict(zip((v.name for v in self.inputs), inputs))
-        arrays |= {v.name: aligned_empty(v.shape, np.dtype(v.dtype)) for v in self.outputs}
+        arrays |= {v.name: aligned_empty(v.shape, numpy_dtype(v.dtype)) for v in self.outputs}
         found = {name: a.reshape(-1).view(np.uint8) for name, a in arrays.items()}
         # its own, which nobody gives back: what is made of it may live on
         return {**found, ARENA: self._taken(), CONSTANTS: self._constants}
@@ -188,7 +189,7 @@ class Model:
         params = self._kernels[call.kernel].artifact.signatures[0].params
         for place, param in zip(call.places, params):
             assert isinstance(param, BufferParam)
-            shape, kind = tuple(int(str(d)) for d in param.shape), np.dtype(param.dtype)
+            shape, kind = tuple(int(str(d)) for d in param.shape), numpy_dtype(param.dtype)
             size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
             part = memory[place.argument][place.offset : place.offset + size]
             found.append(part.view(kind).reshape(shape))

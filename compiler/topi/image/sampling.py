@@ -115,13 +115,13 @@ def _place(one: Any, size: int, method: str, padding: str, corners: bool) -> Any
     else:
         x = ((one + const(1, kind)) * const(size, kind) - const(1, kind)) * half
     x = m.nearbyint(x) if method == "nearest" else x
-    if padding == "border":
+    if padding == "border" and method != "bicubic":  # whose weights are those of the place outside
         low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
         inside = all_of(x >= const(low, kind), x <= const(high, kind))
         return select(inside, x, maximum(minimum(x, const(size - 1, kind)), const(0, kind)))
     if padding == "reflection":
         return _reflected(x, size, corners)
-    # far outside all is 0, and an integer holds what is near
+    # far outside all is 0, or the pixel at the border, and an integer holds what is near
     return maximum(minimum(x, const(size + 4, kind)), const(-5, kind))
 
 

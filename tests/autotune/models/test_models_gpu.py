@@ -112,3 +112,12 @@ def test_without_a_gpu_it_is_an_error_that_says_so():
 def test_targets_and_devices_that_do_not_fit(target, device, why):
     with pytest.raises(TargetError, match=why):
         whet.compile(network(0)[0], target=target, device=device)
+
+
+def test_a_constant_of_rank_0():
+    g = GraphBuilder()
+    x = g.input("x", (3, 4), "float32")
+    one = g.constant(np.float32(0.75).reshape(()))
+    model = whet.compile(g.graph([g.add("add", [x, one])]), target=TARGET, device="cuda-emulator")
+    a = np.random.default_rng().standard_normal((3, 4)).astype("float32")
+    np.testing.assert_array_equal(model(a), a + np.float32(0.75))
