@@ -1,57 +1,16 @@
 """Operators: what they compute, whatever the schedule, and the table of their schedules."""
 
-from whet.compiler.topi import cuda, elementwise, generic, image, nn, tag, utils, x86
-from whet.compiler.topi.algebra.determinant import det
-from whet.compiler.topi.algebra.products import einsum, tensordot
+from typing import TYPE_CHECKING
+
+from whet.compiler.homes import imported
+from whet.compiler.topi import cuda, elementwise, generic, nn, tag, utils, x86
 from whet.compiler.topi.elementwise import *  # noqa: F403
-from whet.compiler.topi.indexed.gather import (
-    gather,
-    gather_nd,
-)
-from whet.compiler.topi.indexed.places import (
-    arange,
-    dynamic_strided_slice,
-    matrix_set_diag,
-    meshgrid,
-    one_hot,
-    reverse_sequence,
-    sequence_mask,
-    trilu,
-    unravel_index,
-)
-from whet.compiler.topi.indexed.scatter import (
-    scatter,
-    scatter_elements,
-    scatter_nd,
-    strided_set,
-)
-from whet.compiler.topi.indexed.sorting import argsort, searchsorted, sort, topk
-from whet.compiler.topi.layout import (
-    layout_transform,
-)
+from whet.compiler.topi.layout import layout_transform
 from whet.compiler.topi.nn.dense import matmul
-from whet.compiler.topi.nn.pad import (
-    pad,
-)
-from whet.compiler.topi.reduction import (
-    all,
-    any,
-    argmax,
-    argmin,
-    max,
-    min,
-    prod,
-    sum,
-)
-from whet.compiler.topi.scan import (
-    cumprod,
-    cumsum,
-)
-from whet.compiler.topi.schedules import (
-    SCHEDULES,
-    find_schedule,
-    register_schedule,
-)
+from whet.compiler.topi.nn.pad import pad
+from whet.compiler.topi.reduction import all, any, argmax, argmin, max, min, prod, sum
+from whet.compiler.topi.scan import cumprod, cumsum
+from whet.compiler.topi.schedules import SCHEDULES, find_schedule, register_schedule
 from whet.compiler.topi.transform import (
     concatenate,
     expand_dims,
@@ -67,6 +26,44 @@ from whet.compiler.topi.transform import (
     transpose,
     where,
 )
+
+if TYPE_CHECKING:
+    from whet.compiler.topi import image
+    from whet.compiler.topi.algebra.determinant import det
+    from whet.compiler.topi.algebra.products import einsum, tensordot
+    from whet.compiler.topi.indexed.gather import gather, gather_nd
+    from whet.compiler.topi.indexed.places import (
+        arange,
+        dynamic_strided_slice,
+        matrix_set_diag,
+        meshgrid,
+        one_hot,
+        reverse_sequence,
+        sequence_mask,
+        trilu,
+        unravel_index,
+    )
+    from whet.compiler.topi.indexed.scatter import (
+        scatter,
+        scatter_elements,
+        scatter_nd,
+        strided_set,
+    )
+    from whet.compiler.topi.indexed.sorting import argsort, searchsorted, sort, topk
+
+_LATE = {
+    "algebra.determinant": ("det",),
+    "algebra.products": ("einsum", "tensordot"),
+    "indexed.gather": ("gather", "gather_nd"),
+    "indexed.places": (
+        *("arange", "dynamic_strided_slice", "matrix_set_diag", "meshgrid", "one_hot"),
+        *("reverse_sequence", "sequence_mask", "trilu", "unravel_index"),
+    ),
+    "indexed.scatter": ("scatter", "scatter_elements", "scatter_nd", "strided_set"),
+    "indexed.sorting": ("argsort", "searchsorted", "sort", "topk"),
+}
+"""Modules of operators that few programs have, imported as they are asked for."""
+_HOMES = {name: f"{__name__}.{module}:{name}" for module, names in _LATE.items() for name in names}
 
 __all__ = [
     *elementwise.__all__,
@@ -132,6 +129,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "image":
+        from importlib import import_module
+
+        return import_module(f"{__name__}.image")
+    if name in _HOMES:
+        found = globals()[name] = imported(_HOMES[name])
+        return found
     from whet.compiler.absent import missing
 
     raise missing(__name__, "topi", name)

@@ -18,9 +18,9 @@ from whet.search_spaces.graph.stages import INLINE, Group, is_ahead
 from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND
 
-VERSION = 7
+VERSION = 6
 OTHERS, CONTRACTIONS, OPERATORS = "others", "contractions", "operators"
-_OF_KIND = {"cuda": {OTHERS: 6, CONTRACTIONS: 7, OPERATORS: 0}}
+_OF_KIND = {"cuda": {OTHERS: 5, CONTRACTIONS: 6, OPERATORS: 0}}
 """Raise it when a change of a rule should retire the records made before it; of a kind of target
 whose rules change at other times, its own numbers: of graphs with a contraction, of templates of
 GEMMs and convolutions, and of all others. On GPUs those templates had functions of their own, whose

@@ -1,8 +1,8 @@
 """Operators of neural networks."""
 
-from whet.compiler.topi.algebra.products import sparse_dense
-from whet.compiler.topi.image.blocks import depth_to_space, space_to_depth
-from whet.compiler.topi.image.deformable import deformable_conv2d_nchw
+from typing import TYPE_CHECKING
+
+from whet.compiler.homes import imported
 from whet.compiler.topi.nn import utils
 from whet.compiler.topi.nn.activation import (
     celu,
@@ -62,9 +62,25 @@ from whet.compiler.topi.nn.pooling import (
     pool2d,
     pool3d,
 )
-from whet.compiler.topi.nn.recurrent import gru, lstm, rnn
 from whet.compiler.topi.nn.softmax import log_softmax, softmax
 from whet.compiler.topi.nn.windows import get_pad_tuple, pair
+
+if TYPE_CHECKING:
+    from whet.compiler.topi.algebra.products import sparse_dense
+    from whet.compiler.topi.image.blocks import depth_to_space, space_to_depth
+    from whet.compiler.topi.image.deformable import deformable_conv2d_nchw
+    from whet.compiler.topi.nn.recurrent import gru, lstm, rnn
+
+_HOMES = {
+    "deformable_conv2d_nchw": "image.deformable",
+    "depth_to_space": "image.blocks",
+    "gru": "nn.recurrent",
+    "lstm": "nn.recurrent",
+    "rnn": "nn.recurrent",
+    "space_to_depth": "image.blocks",
+    "sparse_dense": "algebra.products",
+}
+"""Operators that few programs have -> their modules, imported as they are asked for."""
 
 __all__ = [
     "Epilogue",
@@ -140,6 +156,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        found = globals()[name] = imported(f"whet.compiler.topi.{_HOMES[name]}:{name}")
+        return found
     from whet.compiler.absent import missing
 
     raise missing(__name__, "topi.nn", name)
