@@ -111,6 +111,13 @@ ELEMENTWISE = {
         )
         for dtype in ("float32", _HALVES)
     },
+    **{
+        n: _of(getattr(nn, n), _plain(5, 33))
+        for n in (
+            *("celu", "elu", "hardsigmoid", "hardswish", "mish", "selu", "shrink", "softplus"),
+            *("softsign", "swish", "thresholded_relu"),
+        )
+    },
     "prelu": _of(nn.prelu, _plain(2, 4, 5, 5), _plain(4)),
     "bias_add": _of(lambda x, b: nn.bias_add(x, b, 1), _plain(2, 5, 6), _plain(5)),
     "scale_shift_nchw": _of(nn.scale_shift_nchw, _plain(2, 5, 6, 7), _plain(5), _plain(5)),
@@ -133,6 +140,18 @@ MOVED = {
     "layout_transform": _of(
         lambda x: topi.layout_transform(x, "NCHW", "NCHW8c"), _plain(1, 16, 5, 6)
     ),
+    "one_hot": _of(lambda i: topi.one_hot(i, 1.5, 0.5, 7, 1, "float32"), _index(4, 3)),
+    "unravel_index": _of(lambda i: topi.unravel_index(i, (2, 3)), _index(9)),
+    "trilu": _of(lambda x: topi.trilu(x, 1, False), _plain(3, 5, 7)),
+    "matrix_set_diag": _of(topi.matrix_set_diag, _plain(2, 5, 7), _plain(2, 5)),
+    "sequence_mask": _of(lambda x, n: topi.sequence_mask(x, n, 9.0), _plain(6, 4, 3), _index(4)),
+    "reverse_sequence": _of(topi.reverse_sequence, _plain(4, 6, 3), _index(4)),
+    "dynamic_strided_slice": _of(
+        lambda x, b, e, t: topi.dynamic_strided_slice(x, b, e, t, (3, 2)),
+        *(_plain(6, 9), _index(2), _index(2), _index(2)),
+    ),
+    "depth_to_space": _of(lambda x: nn.depth_to_space(x, 2), _plain(1, 8, 3, 5)),
+    "space_to_depth": _of(lambda x: nn.space_to_depth(x, 2), _plain(1, 2, 6, 10)),
     "flatten": _of(nn.flatten, _plain(2, 5, 6)),
     "dilate": _of(lambda x: nn.dilate(x, (1, 1, 2, 3)), _plain(1, 2, 5, 6)),
     **{
@@ -187,6 +206,16 @@ REDUCED = {
         lambda x, g, b: nn.layer_norm(x, g, b, (1,)), _plain(9, 77), _plain(77), _plain(77)
     ),
     "rms_norm": _of(lambda x, g: nn.rms_norm(x, g, (1,)), _plain(9, 77), _plain(77)),
+    "instance_norm": _of(
+        lambda *x: nn.instance_norm(*x, (2, 3)), _plain(2, 3, 5, 7), _plain(3), _plain(3)
+    ),
+    "group_norm": _of(
+        lambda *x: nn.group_norm(*x, 2, 1, (2, 3)), _plain(2, 6, 5, 7), _plain(6), _plain(6)
+    ),
+    "lrn": _of(lambda x: nn.lrn(x, 5), _plain(2, 9, 3, 4)),
+    "l2_normalize": _of(lambda x: nn.l2_normalize(x, 1e-6, 1), _plain(5, 33)),
+    "pool1d": _of(lambda x: nn.pool1d(x, 3, 2, 1, 1, "avg"), _plain(2, 3, 21)),
+    "pool3d": _of(lambda x: nn.pool3d(x, 2, 2, 1, 0, "max"), _plain(1, 3, 6, 6, 4)),
     **{
         f"{n} {kind} of {dtype}": _of(
             partial(make, pool_type=kind), _plain(2, 3, 13, 15, dtype=dtype)
@@ -221,6 +250,23 @@ PRODUCTS = {
         lambda x, w: nn.conv2d_transpose_nchw(x, w, 2, 1, x.dtype, 0),
         _plain(1, 3, 5, 6),
         _plain(3, 4, 3, 3),
+    ),
+    "einsum": _of(
+        lambda a, b: topi.einsum("bij,bkj->bik", a, b), _plain(2, 9, 17), _plain(2, 5, 17)
+    ),
+    "tensordot": _of(lambda a, b: topi.tensordot(a, b, 2), _plain(9, 3, 5), _plain(3, 5, 11)),
+    "conv1d": _of(lambda x, w: nn.conv1d(x, w, 2), _plain(2, 5, 20), _plain(7, 5, 3)),
+    "conv1d_nwc": _of(nn.conv1d_nwc, _plain(2, 20, 5), _plain(3, 5, 7)),
+    "conv3d_ndhwc": _of(nn.conv3d_ndhwc, _plain(1, 5, 6, 7, 3), _plain(3, 3, 3, 3, 8)),
+    "conv2d_hwcn": _of(nn.conv2d_hwcn, _plain(9, 8, 5, 2), _plain(3, 3, 5, 7)),
+    "conv2d_NCHWc": _of(nn.conv2d_NCHWc, _plain(1, 2, 7, 8, 4), _plain(3, 2, 3, 3, 4, 8)),
+    "conv1d_transpose_ncw": _of(
+        lambda x, w: nn.conv1d_transpose_ncw(x, w, 2, 1), _plain(2, 5, 9), _plain(5, 4, 4)
+    ),
+    "conv3d_transpose_ncdhw": _of(
+        lambda x, w: nn.conv3d_transpose_ncdhw(x, w, 2),
+        _plain(1, 3, 3, 4, 2),
+        _plain(3, 4, 2, 2, 2),
     ),
     "depthwise_conv2d_nchw": _of(
         lambda x, w: nn.depthwise_conv2d_nchw(x, w, 1, 1, 1),

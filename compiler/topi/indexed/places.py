@@ -224,7 +224,8 @@ def reverse_sequence(
     request = f"reverse_sequence({a}, {seq_lengths}, {seq_axis}, {batch_axis})"
     check_integers(seq_lengths, request)
     seq, batch = seq_axis % a.ndim, batch_axis % a.ndim
-    if seq == batch or seq_lengths.ndim != 1:
+    one_each = seq_lengths.ndim == 1 and seq_lengths.shape[0] == a.shape[batch]
+    if seq == batch or not one_each:
         raise ArgumentError(request, "give two axes, and one length for each sequence")
     extent = a.shape[seq]
 
