@@ -197,7 +197,8 @@ def sequence_mask(
         ArgumentError: another axis, or not one length a sequence.
     """
     request = f"sequence_mask({data}, {valid_length}, axis={axis})"
-    if axis not in (0, 1) or data.ndim < 2 or valid_length.ndim != 1:
+    fits = axis in (0, 1) and data.ndim > 1 and valid_length.ndim == 1
+    if not fits or not valid_length.shape[0] == data.shape[1 - axis]:
         raise ArgumentError(request, "give two dimensions or more, one length each, axis 0 or 1")
     masked = const(mask_value, data.dtype)
 

@@ -22,7 +22,7 @@ CONV = tuple("1388433")
 
 def test_wrong_usage_is_explained(capsys, tmp_path):
     for words, code, said in (
-        (["bench"], 2, "Missing argument 'OP'"),
+        (["bench"], 2, "Missing argument 'OP | MODEL.onnx'"),
         (["bench", "matmull", "8", "8", "8"], 1, "did you mean 'matmul'?"),
         (["bench", "matmul", "8", "8"], 1, "it takes matmul(N, K, M, transpose_a=False"),
         (["bench", "sum"], 1, 'e.g. whet bench sum "(1024, 1024)"'),
