@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from whet.autotune import Task
     from whet.compiler.runtime.package.index import Index, Library, Variant
 
-SILENCE_S = 2.0
 FALLBACKS = ("none", "device", "shape")
 """Fallbacks of ``whet.db.choose``, which is not loaded to show a help text."""
 
@@ -100,20 +98,13 @@ def _package_tasks(
     choice: dict[str, Any],
 ) -> None:
     """Write the package of tasks, and say what is in it."""
+    from whet.autotune.models.steps import Steps
     from whet.autotune.packaging import package
     from whet.compiler.runtime.library.export import include_dir
 
-    started = said = time.monotonic()
-
-    def say(line: str) -> None:
-        nonlocal said
-        if time.monotonic() - said >= SILENCE_S:
-            said = time.monotonic()
-            click.echo(f"{said - started:6.1f} s  {line}", err=True)
-
     index = package(
         _tasks(tasks), output, log,
-        cc=_compilers(compilers), say=say, **choice,
+        cc=_compilers(compilers), say=Steps().at, **choice,
     )  # fmt: skip
     levels_of = ", ".join(dict.fromkeys(one.level for one in index.libraries))
     kernels = "1 kernel" if len(index.kernels) == 1 else f"{len(index.kernels)} kernels"

@@ -83,6 +83,7 @@ def command(
         chosen, weight = _of_model(tasks[0], shape, target, weight)
     else:
         chosen = [load_task(where, values, target, space, implied) for where in tasks]
+    of_one = len(chosen) == 1 and is_model(tasks)  # whatever its weight, it gets all trials
     one_or_many: Any = chosen if len(chosen) > 1 else chosen[0]
     found = tune(
         one_or_many,
@@ -90,7 +91,7 @@ def command(
         progress=not quiet,
         early_stop=_early_stop(early_stop),
         transfer=not no_transfer,
-        weights=list(weight) or None,
+        weights=None if of_one else list(weight) or None,
         **passed,
     )
     click.echo(found)

@@ -1,0 +1,84 @@
+"""The log of a model: one warning for all kernels that have no record, and the command for all."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whet.compiler.target import Target
+from whet.db.apply import AnyLog, AppliedLog
+from whet.db.choose import Choice
+from whet.db.missing import NEVER
+from whet.db.tune_command import target_text
+from whet.search_spaces.values.counted import counted
+
+
+@dataclass(frozen=True)
+class TuneModel:
+    """How a model is tuned.
+
+    Attributes:
+        file: the model's; None: it is no file.
+        shapes: as of :func:`whet.compile`.
+        target: canonical.
+        device: where it runs, by its name; "": by the target.
+    """
+
+    file: str | None
+    shapes: Any
+    target: Target
+    device: str = ""
+
+    def command(self, log: str) -> str:
+        """``whet tune model.onnx ...``, or calls of Python where there is no file.
+
+        Args:
+            log: the path or the URL.
+        """
+        if self.file is None or not isinstance(self.shapes, Mapping | None):
+            more = ", ..." if self.shapes else ""
+            return (
+                f"tasks, counts = zip(*whet.model_tasks(model{more})); "
+                f"whet.tune(tasks, weights=counts, log={log!r})"
+            )
+        words = ["whet", "tune", self.file, *shape_words(self.shapes)]
+        if (target := target_text(self.target)) != "llvm":
+            words += ["--target", target]
+        if self.device:
+            words += ["--device", self.device]
+        return shlex.join([*words, "--log", log])
+
+
+def shape_words(shapes: Mapping[str, Any] | None) -> list[str]:
+    """Sizes as a command line takes them: ``--shape batch=1 --shape x=1,3,32``."""
+    words = []
+    for name, given in (shapes or {}).items():
+        sizes = (given,) if isinstance(given, int) else given
+        words += ["--shape", f"{name}={','.join(map(str, sizes))}"]
+    return words
+
+
+def log_of_model(log: AnyLog, tuning: TuneModel) -> AppliedLog:
+    """A log in force whose warning is of a model: once, with the command that tunes all of it."""
+
+    def said(shown: str, choices: Sequence[Choice]) -> str:
+        default = [c for c in choices if c.tuned_by.how == "default"]
+        if not default:
+            return ""
+        number = f"{len(default)} of {counted(len(choices), 'kernel')}"
+        have = "which has the default config" if len(default) == 1 else "which have default configs"
+        whys = Counter(c.tuned_by.why for c in default if not c.tuned_by.why.startswith(NEVER))
+        reasons = [f"{many} of these: {why}" for why, many in whys.most_common()]
+        lines = [f"{shown} has no trial for {number}, {have}", *reasons, tuning.command(shown)]
+        return "\n  ".join(lines)
+
+    return AppliedLog((log,), said=said)
+
+
+def file_of(model: Any) -> str | None:
+    """The path of a model's file; None for what is none."""
+    return os.fspath(model) if isinstance(model, str | os.PathLike) else None
