@@ -43,7 +43,8 @@ class AppliedLog:
         device: whose records are exact; None: this machine's.
         fallback: how far to go where there is none, see :mod:`whet.db.choose`.
         estimate: of a near workload's config; None: none is taken.
-        said: makes the warning at the end, of the logs' places and all choices; "": there is none.
+        report: is given the logs' places and all choices at the end; None: a warning lists those
+            without a record.
 
     One object may be entered several times, also in several threads at once.
 
@@ -57,7 +58,7 @@ class AppliedLog:
         device: AnyDevice | None = None,
         fallback: str = "none",
         estimate: Estimate | None = None,
-        said: Callable[[str, Sequence[Choice]], str] | None = None,
+        report: Callable[[str, Sequence[Choice]], None] | None = None,
     ) -> None:
         if not logs:
             raise ArgumentError(
@@ -67,7 +68,7 @@ class AppliedLog:
         self.device = device
         self.fallback = check_fallback(fallback)
         self.estimate = estimate
-        self._said = said
+        self._report = report
 
     @property
     def places(self) -> list[str]:
@@ -92,12 +93,9 @@ class AppliedLog:
             raise self._not_in_force()
         take_out_of_force(scope)
         scope.close()
-        said = (
-            scope.said()
-            if self._said is None
-            else self._said(", ".join(self.places), scope.choices)
-        )
-        if said:
+        if self._report is not None:
+            self._report(", ".join(self.places), scope.choices)
+        elif said := scope.said():
             warnings.warn(said, UntunedWarning, stacklevel=2)
 
     def resolve(self, workload: Workload) -> Config | None:

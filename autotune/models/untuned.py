@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whet.compiler.target import Target
-from whet.db.apply import AnyLog, AppliedLog
+from whet.db.apply import AnyLog, AppliedLog, UntunedWarning
 from whet.db.choose import Choice
 from whet.db.missing import NEVER
 from whet.db.tune_command import target_text
@@ -24,13 +24,13 @@ class TuneModel:
     Attributes:
         file: the model's; None: it is no file.
         shapes: as of :func:`whet.compile`.
-        target: canonical.
+        target: as it was named; None: it was not.
         device: where it runs, by its name; "": by the target.
     """
 
     file: str | None
     shapes: Any
-    target: Target
+    target: Any
     device: str = ""
 
     def command(self, log: str) -> str:
@@ -46,8 +46,9 @@ class TuneModel:
                 f"whet.tune(tasks, weights=counts, log={log!r})"
             )
         words = ["whet", "tune", self.file, *shape_words(self.shapes)]
-        if (target := target_text(self.target)) != "llvm":
-            words += ["--target", target]
+        if self.target is not None:
+            text = self.target if isinstance(self.target, str) else target_text(self.target)
+            words += [] if text == "llvm" else ["--target", text]
         if self.device:
             words += ["--device", self.device]
         return shlex.join([*words, "--log", log])
@@ -62,21 +63,27 @@ def shape_words(shapes: Mapping[str, Any] | None) -> list[str]:
     return words
 
 
-def log_of_model(log: AnyLog, tuning: TuneModel) -> AppliedLog:
-    """A log in force whose warning is of a model: once, with the command that tunes all of it."""
+def log_of_model(log: AnyLog, tuning: TuneModel, stacklevel: int = 3) -> AppliedLog:
+    """A log in force whose warning is of a model: once, with the command that tunes all of it.
 
-    def said(shown: str, choices: Sequence[Choice]) -> str:
+    Args:
+        log: it, its path, or its URL.
+        tuning: how the model is tuned.
+        stacklevel: of the warning; 3: the `with`.
+    """
+
+    def report(shown: str, choices: Sequence[Choice]) -> None:
         default = [c for c in choices if c.tuned_by.how == "default"]
         if not default:
-            return ""
+            return
         number = f"{len(default)} of {counted(len(choices), 'kernel')}"
         have = "which has the default config" if len(default) == 1 else "which have default configs"
         whys = Counter(c.tuned_by.why for c in default if not c.tuned_by.why.startswith(NEVER))
         reasons = [f"{many} of these: {why}" for why, many in whys.most_common()]
         lines = [f"{shown} has no trial for {number}, {have}", *reasons, tuning.command(shown)]
-        return "\n  ".join(lines)
+        warnings.warn("\n  ".join(lines), UntunedWarning, stacklevel=stacklevel)
 
-    return AppliedLog((log,), said=said)
+    return AppliedLog((log,), report=report)
 
 
 def file_of(model: Any) -> str | None:

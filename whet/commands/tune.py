@@ -101,11 +101,14 @@ def _of_model(
     file: str, shape: tuple[str, ...], target: str | None, weight: tuple[float, ...]
 ) -> tuple[list[Any], tuple[float, ...]]:
     """The tasks of a model, and how often it runs each."""
+    from whet.commands.models.words import in_shell_words, tune_words
     from whet.frontends.compile import model_tasks
 
     if weight:
         raise click.UsageError("--weight: the tasks of a model count as often as it runs them")
-    found = model_tasks(file, dict(map(sizes_of, shape)), target)
+    shapes = dict(map(sizes_of, shape))
+    with in_shell_words(tune_words(file, shapes, target, None)):
+        found = model_tasks(file, shapes, target)
     if not found:
         raise click.UsageError(f"{file}: nothing of it is computed when it runs")
     return [task for task, _ in found], tuple(float(count) for _, count in found)

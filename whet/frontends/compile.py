@@ -69,7 +69,8 @@ def compile(
     chosen = _target(target)
     where = _placed(chosen, device)
     _check_cache(cache)
-    build = _Build(given, shapes, chosen, log, where, began)
+    named = target if isinstance(target, str) else None if target is None else chosen
+    build = _Build(given, shapes, chosen, named, log, where, began)
     kept = None if chosen.kind.row.has_threads else ModelCache.of(cache)
     model, each = _read(model, shapes)
     if each is not None:
@@ -139,12 +140,14 @@ class _Build:
 
     Attributes:
         model, shapes, target, log, device: as of :func:`compile`, checked.
+        named: the target as it was named; None: it was not.
         began: when it was called.
     """
 
     model: Any
     shapes: Shapes
     target: Target
+    named: Target | str | None
     log: Any
     device: Device | None
     began: float
@@ -168,8 +171,8 @@ class _Build:
         from whet.autotune.models.untuned import TuneModel, file_of, log_of_model
 
         device = "" if self.device is None else str(self.device)
-        tuning = TuneModel(file_of(self.model), self.shapes, self.target, device)
-        return log_of_model(self.log, tuning)
+        tuning = TuneModel(file_of(self.model), self.shapes, self.named, device)
+        return log_of_model(self.log, tuning, stacklevel=5)
 
 
 def _read(model: Any, shapes: Shapes) -> tuple[Any, list[dict[str, Any]] | None]:

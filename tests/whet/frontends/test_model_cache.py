@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from models_in_onnx import TARGET, expected, inputs, proto
 import whet
 from whet.autotune.models import cache as cache_module
 from whet.autotune.models import compiled as compiled_module
-from whet.autotune.models.cache import ModelCache, kernel_key, model_key
+from whet.autotune.models.cache import CacheWarning, ModelCache, kernel_key, model_key
 from whet.compiler import driver, settings
 from whet.search_spaces.template.config_scope import using_resolver
 
@@ -215,6 +216,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, builds):
 
 WRITER = """
 import sys
+import warnings
 sys.path.insert(0, sys.argv[1])
 import whet
 from models_in_onnx import TARGET, inputs, proto
@@ -235,3 +237,14 @@ def test_two_processes_at_once(folder):
     assert said[0] == said[1] == check(whet.compile(FILE, target=TARGET)).hex() * 2
     assert len(entries(folder, "model")) == 1
     assert not [p for p in folder.rglob(".*")]  # nothing half written
+
+
+def test_a_cache_that_is_a_file_is_warned_of_once(tmp_path):
+    place = tmp_path / "file"
+    place.write_bytes(b"x")
+    with pytest.warns(CacheWarning, match="it is a file; nothing is kept") as caught:
+        check(whet.compile(FILE, target=TARGET, cache=place))
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whet.compile(FILE, target=TARGET, cache=place)
