@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from whet.compiler.errors import TargetError
+from whet.compiler.target import Target
 from whet.db.apply import AnyLog, AppliedLog, UntunedWarning
 from whet.db.choose import Choice
 from whet.db.missing import NEVER
 from whet.db.tune_command import target_text
+from whet.measure.device.identity import device_of
 from whet.search_spaces.values.counted import counted
 
 
@@ -63,12 +66,13 @@ def shape_words(shapes: Mapping[str, Any] | None) -> list[str]:
     return words
 
 
-def log_of_model(log: AnyLog, tuning: TuneModel, stacklevel: int = 3) -> AppliedLog:
+def log_of_model(log: AnyLog, tuning: TuneModel, target: Target, stacklevel: int = 3) -> AppliedLog:
     """A log in force whose warning is of a model: once, with the command that tunes all of it.
 
     Args:
         log: it, its path, or its URL.
         tuning: how the model is tuned.
+        target: canonical.
         stacklevel: of the warning; 3: the `with`.
     """
 
@@ -83,7 +87,18 @@ def log_of_model(log: AnyLog, tuning: TuneModel, stacklevel: int = 3) -> Applied
         lines = [f"{shown} has no trial for {number}, {have}", *reasons, tuning.command(shown)]
         warnings.warn("\n  ".join(lines), UntunedWarning, stacklevel=stacklevel)
 
-    return AppliedLog((log,), report=report)
+    return AppliedLog((log,), _reachable(target, tuning.device), report=report)
+
+
+def _reachable(target: Target, device: str) -> str | None:
+    """The device whose records count; None: the target's first, also where this one is not here."""
+    if not device or target.kind != "cuda":
+        return None
+    try:
+        device_of(target, device)
+    except TargetError:
+        return None
+    return device
 
 
 def file_of(model: Any) -> str | None:

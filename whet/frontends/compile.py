@@ -61,17 +61,15 @@ def compile(
         TargetError: the target or the device is unknown, or they do not fit.
         LogError: the log cannot be read.
     """
-    from whet.autotune.models.cache import ModelCache, model_key
+    from whet.autotune.models.cache import model_key
     from whet.compiler.graph.buckets import BucketModel
 
     began, given = time.monotonic(), model
     model, shapes, owned = _imported("compile", model, shapes, constants, inputs)
     chosen = _target(target)
     where = _placed(chosen, device)
-    _check_cache(cache)
-    named = target if isinstance(target, str) else None if target is None else chosen
-    build = _Build(given, shapes, chosen, named, log, where, began)
-    kept = None if chosen.kind.row.has_threads else ModelCache.of(cache)
+    build = _Build(given, shapes, chosen, target, log, where, began)
+    kept = None if chosen.kind.row.has_threads else _cache(cache)
     model, each = _read(model, shapes)
     if each is not None:
         graphs = [_graph(model, one, constants) for one in each]
@@ -126,12 +124,16 @@ def _imported(
     return model, checked(who, shapes), False
 
 
-def _check_cache(cache: Any) -> None:
+def _cache(cache: Any) -> ModelCache | None:
+    """The cache that was asked for."""
+    from whet.autotune.models.cache import ModelCache
+
     if not isinstance(cache, bool | str | os.PathLike):
         raise ArgumentError(
             f"compile(..., cache={cache!r})", f"{type(cache).__name__} names no folder",
             "True: the folder of WHET_CACHE; a folder's path; False: nothing is kept",
         )  # fmt: skip
+    return ModelCache.of(cache)
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class _Build:
     model: Any
     shapes: Shapes
     target: Target
-    named: Target | str | None
+    named: Target | str | Mapping[str, Any] | None
     log: Any
     device: Device | None
     began: float
@@ -169,10 +171,12 @@ class _Build:
         if self.log is None:
             return contextlib.nullcontext()
         from whet.autotune.models.untuned import TuneModel, file_of, log_of_model
+        from whet.measure.device.identity import text_of
 
-        device = "" if self.device is None else str(self.device)
-        tuning = TuneModel(file_of(self.model), self.shapes, self.named, device)
-        return log_of_model(self.log, tuning, stacklevel=5)
+        device = "" if self.device is None else text_of(self.device)
+        named = self.named if isinstance(self.named, str | None) else self.target
+        tuning = TuneModel(file_of(self.model), self.shapes, named, device)
+        return log_of_model(self.log, tuning, self.target, stacklevel=5)
 
 
 def _read(model: Any, shapes: Shapes) -> tuple[Any, list[dict[str, Any]] | None]:

@@ -59,7 +59,7 @@ def show_model(
         read = read_of_one("whet show", file, shapes, "a table")
         steps.at("its graph")
         graph = optimized(whet.from_onnx(read, shapes))
-        with contextlib.nullcontext() if tuned is None else log_of_model(tuned, tuning):
+        with contextlib.nullcontext() if tuned is None else log_of_model(tuned, tuning, chosen):
             steps.at("layouts")
             laid = laid_out(graph, chosen)
             steps.at("groups")

@@ -6,14 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from whet.compiler.errors import ArgumentError, LogError
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 DEFAULT_LOG = "whet.db"
 _ENDING = ".onnx"
@@ -43,8 +40,8 @@ def default_log(log: str | None) -> str | None:
     return DEFAULT_LOG if log is None and Path(DEFAULT_LOG).is_file() else log
 
 
-def read_of_one(command: str, file: str, shapes: Mapping[str, Any], what: str) -> ModelProto:
-    """The model in a file, whose sizes are one set.
+def read_of_one(command: str, file: str, shapes: Mapping[str, Any], what: str) -> Any:
+    """The ``ModelProto`` in a file, whose sizes are one set.
 
     Args:
         command: that was typed.
