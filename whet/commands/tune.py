@@ -80,7 +80,7 @@ def command(
     if op:
         chosen = [create_task(op, values, target or implied, space=space or "full")]
     elif is_model(tasks):
-        chosen, weight = _of_model(tasks[0], shape, target, weight)
+        chosen, weight = _of_model(tasks[0], shape, target or implied, weight)
     else:
         chosen = [load_task(where, values, target, space, implied) for where in tasks]
     of_one = len(chosen) == 1 and is_model(tasks)  # whatever its weight, it gets all trials
