@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from whet.compiler.errors import ArgumentError, LogError
@@ -43,6 +43,8 @@ class AppliedLog:
         device: whose records are exact; None: this machine's.
         fallback: how far to go where there is none, see :mod:`whet.db.choose`.
         estimate: of a near workload's config; None: none is taken.
+        report: is given the logs' places and all choices at the end; None: a warning lists those
+            without a record.
 
     One object may be entered several times, also in several threads at once.
 
@@ -56,6 +58,7 @@ class AppliedLog:
         device: AnyDevice | None = None,
         fallback: str = "none",
         estimate: Estimate | None = None,
+        report: Callable[[str, Sequence[Choice]], None] | None = None,
     ) -> None:
         if not logs:
             raise ArgumentError(
@@ -65,15 +68,20 @@ class AppliedLog:
         self.device = device
         self.fallback = check_fallback(fallback)
         self.estimate = estimate
+        self._report = report
+
+    @property
+    def places(self) -> list[str]:
+        """Where its logs are, as a warning shows it: without passwords."""
+        return [
+            log.location if isinstance(log, TuningLog) else place_of(log).shown
+            for log in self.given
+        ]
 
     @property
     def shown(self) -> str:
         """The call that made it, as a warning shows it."""
-        logs = [
-            log.location if isinstance(log, TuningLog) else place_of(log).shown
-            for log in self.given
-        ]
-        return f"apply_best({', '.join(map(repr, logs))})"
+        return f"apply_best({', '.join(map(repr, self.places))})"
 
     def __enter__(self) -> AppliedLog:
         put_in_force(_Scope(self))
@@ -85,7 +93,9 @@ class AppliedLog:
             raise self._not_in_force()
         take_out_of_force(scope)
         scope.close()
-        if said := scope.said():
+        if self._report is not None:
+            self._report(", ".join(self.places), scope.choices)
+        elif said := scope.said():
             warnings.warn(said, UntunedWarning, stacklevel=2)
 
     def resolve(self, workload: Workload) -> Config | None:
@@ -192,10 +202,15 @@ class _Scope:
             self._ended = True
             self._stack.close()
 
+    @property
+    def choices(self) -> list[Choice]:
+        """All that were made."""
+        return [choice for choice, _ in self._choices.values()]
+
     def said(self) -> str:
         """The workloads that have no record of their own, each with what to do; "" for none."""
         defaults, borrowed = [], []
-        for choice, _ in self._choices.values():
+        for choice in self.choices:
             by = choice.tuned_by
             if by.how == "default":
                 defaults += [

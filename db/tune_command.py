@@ -31,9 +31,9 @@ def tune_command(workload: Workload, target: Target, device: Any, log: str) -> s
     """
     words = _named(workload)
     if words is None:
-        named = f"{workload.template!r}, args={workload.args!r}, target={_target(target)!r}"
+        named = f"{workload.template!r}, args={workload.args!r}, target={target_text(target)!r}"
         return f"whet.tune(whet.create_task({named}), log={log!r})"
-    if "--args" in words and (text := _target(target)) != "llvm":  # a task has its own
+    if "--args" in words and (text := target_text(target)) != "llvm":  # a task has its own
         words += ["--target", text]
     if isinstance(device, str) and names_device(device):
         words += ["--device", device]
@@ -80,7 +80,7 @@ def word(value: Any) -> str:
     return repr(value)
 
 
-def _target(target: Target) -> str:
+def target_text(target: Target) -> str:
     """The shortest text of a canonical target."""
     plain = Target(str(target.kind))
     return str(target.kind) if plain.canonical() == target else str(target)

@@ -73,6 +73,7 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> i
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
         return 130
     except WhetError as error:
         # Notes say which config was at work when a template raised.

@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache as once
 from pathlib import Path
@@ -39,10 +40,12 @@ class ModelCache:
     Args:
         folder: where.
         limit_bytes: of all entries.
+        named: a caller named the folder, and is warned once where it cannot be written.
     """
 
-    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES, named: bool = False) -> None:
         self._files = ContentCache("models", limit_bytes, folder)
+        self._folder, self._named = folder, named
 
     @staticmethod
     def of(cache: bool | str | os.PathLike[str]) -> ModelCache | None:
@@ -51,7 +54,7 @@ class ModelCache:
             folder = settings.model_cache_dir() if cache else None
         else:
             folder = Path(cache)
-        return None if folder is None else ModelCache(folder)
+        return None if folder is None else ModelCache(folder, named=not isinstance(cache, bool))
 
     def model(self, key: str) -> Model | None:
         """The model of a key; None: there is none that is whole."""
@@ -86,7 +89,20 @@ class ModelCache:
     def _keep(self, key: str, suffix: str, index: dict[str, Any], blobs: list[Any]) -> None:
         places = len(blobs) - len(index.get("models", ()))
         libraries: list[dict[str, Any]] = [{} for _ in range(places)]
-        self._files.put_chunks(key, chunks({**index, "libraries": libraries}, blobs), suffix)
+        entry = chunks({**index, "libraries": libraries}, blobs)
+        if self._files.put_chunks(key, entry, suffix) is None and self._named:
+            _warn_unusable(self._folder)
+
+
+class CacheWarning(UserWarning):
+    """What was built is kept nowhere."""
+
+
+@once
+def _warn_unusable(folder: Path) -> None:
+    """Say, once for each folder, that it cannot be written."""
+    why = "it is a file" if folder.is_file() else "it cannot be written"
+    warnings.warn(f"cache {str(folder)!r}: {why}; nothing is kept", CacheWarning, stacklevel=9)
 
 
 def _artifacts(index: Mapping[str, Any], data: memoryview) -> list[Artifact]:

@@ -10,6 +10,7 @@ from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.constants import Constants, SharedConstants, Stored
 from whet.autotune.models.kernels import GroupTask, Kernel, built, group_tasks
 from whet.autotune.models.layouts import laid_out
+from whet.autotune.models.steps import Steps
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
 from whet.compiler.graph.executor import ARENA, Place, Step, model_function
@@ -46,15 +47,17 @@ def compiled_all(
     target: Target,
     cache: ModelCache | None = None,
     owned: bool = False,
+    steps: Steps | None = None,
 ) -> list[Model]:
     """Models that share kernels, and constants that are the same bytes.
 
     Args:
         graphs, target, cache, owned: as of :func:`compiled`.
+        steps: where kernels are told of.
     """
     laid = [laid_out(graph, target) for graph in graphs]
     constants = Constants(laid) if len(laid) == 1 else SharedConstants(laid)
-    plans = plans_of(laid, target, constants, cache)
+    plans = plans_of(laid, target, constants, cache, steps)
     for graph in (*graphs, *laid) if owned else ():
         if isinstance(graph.constants, dict):
             graph.constants.clear()
@@ -67,17 +70,20 @@ def plans_of(
     target: Target,
     constants: Constants,
     cache: ModelCache | None = None,
+    steps: Steps | None = None,
 ) -> list[Plan]:
     """The plans of some graphs, all of whose constants have their places."""
+    each = [group_tasks(graph, target) for graph in graphs]
+    tasks = {g.task.key: g.task for own in each for g in own}
     kernels: dict[str, Kernel] = {}
-    plans = []
-    for graph in graphs:
-        tasks = group_tasks(graph, target)
-        for g in tasks:
-            if g.task.key not in kernels:
-                kernels[g.task.key] = built(g.task, cache)
-        plans.append(Plan(graph, tasks, views(graph), target, kernels, constants))
-    return plans
+    for number, (key, task) in enumerate(tasks.items(), 1):
+        if steps is not None:
+            steps.at(f"kernel {number}/{len(tasks)}")
+        kernels[key] = built(task, cache)
+    return [
+        Plan(graph, own, views(graph), target, kernels, constants)
+        for graph, own in zip(graphs, each)
+    ]
 
 
 def model_tasks(graphs: Sequence[Graph], target: Target) -> list[tuple[Task, int]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from whet.autotune.models.compiled import plans_of
 from whet.autotune.models.constants import Constants, Stored
+from whet.autotune.models.steps import Steps
 from whet.compiler.errors import TargetError
 from whet.compiler.graph.device_model import DeviceConstants, DeviceModel, Upload
 from whet.compiler.graph.ir import Graph, digest
@@ -16,7 +17,10 @@ from whet.compiler.target import Target
 
 
 def device_models(
-    graphs: Sequence[Graph], target: Target, device: Device | None
+    graphs: Sequence[Graph],
+    target: Target,
+    device: Device | None,
+    steps: Steps | None = None,
 ) -> list[DeviceModel]:
     """Models whose kernels a device launches; nothing is asked of it before the first run.
 
@@ -24,6 +28,7 @@ def device_models(
         graphs: after their passes.
         target: canonical, of a kind whose kernels can be launched.
         device: where they run; None: the first one.
+        steps: where kernels are told of.
 
     Raises:
         TargetError: kernels of this kind are not launched.
@@ -36,7 +41,7 @@ def device_models(
         )
     where = device or Device("cuda")
     constants = _Uploaded(graphs)
-    plans = plans_of(graphs, target, constants)
+    plans = plans_of(graphs, target, constants, steps=steps)
     held = DeviceConstants(constants.size, constants.uploads(), where)
     return [
         DeviceModel(p.graph.inputs, p.graph.outputs, p.modules, held, p.arena, p.calls)

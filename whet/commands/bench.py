@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from whet.commands.words import load_module, sizes_of, value
+from whet.commands.words import is_model, load_module, sizes_of, value
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -73,7 +74,12 @@ def command(
 
     whet bench model.onnx --shape batch=1 --log whet.db
     """
-    if op.endswith(".onnx"):
+    if is_model((op,)):
+        said = click.get_current_context().get_parameter_source("compiled")
+        if module is not None or said is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                "--module and --compile are for an operator, and not for a model"
+            )
         _model(op, args, shape, target, threads, device, log, rounds, trials, plot)
         return
     if shape:
@@ -122,7 +128,10 @@ def _model(
         raise click.UsageError("VALUE and --plot are for an operator; a model takes --shape")
     if trials is not None:
         raise click.UsageError("whet tune model.onnx --trials ... tunes a model")
-    bench_model(file, dict(map(sizes_of, shape)), _on_cores(target, threads).target, log, rounds)
+    shapes, named = dict(map(sizes_of, shape)), target
+    if threads is not None:
+        named = f"{target} -num_threads={threads}"
+    bench_model(file, shapes, _on_cores(target, threads).target, named, log, rounds)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.commands.words import is_model, load_module, place_and_name, sizes_of, users_code
-from whet.search_spaces.values.counted import duration
+from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
     from whet.autotune import Task
     from whet.compiler.runtime.package.index import Index, Library, Variant
 
-SILENCE_S = 2.0
 FALLBACKS = ("none", "device", "shape")
 """Fallbacks of ``whet.db.choose``, which is not loaded to show a help text."""
 
 
 @click.command("package")
-@click.argument("tasks", nargs=-1, metavar="[FILE_OR_MODULE:TASKS]...")
+@click.argument("tasks", nargs=-1, metavar="[FILE_OR_MODULE:TASKS]... | MODEL.onnx")
 @click.option("--log", help="A file or a database's URL, with the tasks' best configs.")
 @click.option("-o", "output", metavar="FILE", help="The package to write, by custom in .whet.")
 @click.option(
@@ -75,12 +73,17 @@ def command(
     whet package model.onnx --shape batch=1 --log whet.db -o model.whet
     """
     if show is not None:
-        if tasks or output:
+        others = (tasks, output, log, levels, device, fallback, untuned, compilers, shape, target)
+        if any(others):
             raise click.UsageError("--show FILE stands alone")
         _show(show)
         return
+    if is_model(tasks) and output is None:
+        raise click.UsageError(f"-o FILE is missing: whet package {tasks[0]} ... -o model.whet")
     if not tasks or output is None:
-        raise click.UsageError("give FILE_OR_MODULE:TASKS and -o FILE, or --show FILE")
+        raise click.UsageError(
+            "give FILE_OR_MODULE:TASKS, or MODEL.onnx, and -o FILE; or --show FILE"
+        )
     if is_model(tasks):
         if levels or device or fallback or untuned or compilers:
             raise click.UsageError("a model is for one --target; --shape and --log alone are its")
@@ -100,20 +103,13 @@ def _package_tasks(
     choice: dict[str, Any],
 ) -> None:
     """Write the package of tasks, and say what is in it."""
+    from whet.autotune.models.steps import Steps
     from whet.autotune.packaging import package
     from whet.compiler.runtime.library.export import include_dir
 
-    started = said = time.monotonic()
-
-    def say(line: str) -> None:
-        nonlocal said
-        if time.monotonic() - said >= SILENCE_S:
-            said = time.monotonic()
-            click.echo(f"{said - started:6.1f} s  {line}", err=True)
-
     index = package(
         _tasks(tasks), output, log,
-        cc=_compilers(compilers), say=say, **choice,
+        cc=_compilers(compilers), say=Steps().at, **choice,
     )  # fmt: skip
     levels_of = ", ".join(dict.fromkeys(one.level for one in index.libraries))
     kernels = "1 kernel" if len(index.kernels) == 1 else f"{len(index.kernels)} kernels"
@@ -130,14 +126,19 @@ def _package_model(
     file: str, output: str, log: str | None, shapes: dict[str, Any], target: str | None
 ) -> None:
     """Write a model's package, and say what is in it."""
+    from whet.commands.models.words import in_shell_words, read_of_one, tune_words
     from whet.compiler.runtime.library.export import include_dir
     from whet.frontends.compile import compile
 
-    model = compile(file, shapes, target, log)
+    with in_shell_words(tune_words(file, shapes, target, log)):
+        read_of_one("whet package", file, shapes, "a package")
+        model = compile(file, shapes, target, log)
     model.export(output)
     tuned = sum(c.tuned_by is not None and c.tuned_by.how != "default" for c in model.calls)
     size = Path(output).stat().st_size
-    click.echo(f"{output}: {len(model.calls)} calls, {tuned} of them tuned, {size:,} bytes")
+    click.echo(
+        f"{output}: {counted(len(model.calls), 'call')}, {tuned} of them tuned, {size:,} bytes"
+    )
     click.echo(f"from C: #include <whet/package.h>, gcc -I {include_dir()} ... -ldl")
 
 

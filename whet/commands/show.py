@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from whet.autotune.results.trial import Trial
 from whet.autotune.tasks.task import Task
+from whet.commands.models.words import ends_as_model
 from whet.commands.words import ManyArgs, load_module, load_task, sizes_of, value
 
 if TYPE_CHECKING:
@@ -54,9 +56,12 @@ def command(
 
     whet show model.onnx --shape batch=1 --log whet.db --measure -o model.svg
     """
-    if log.endswith(".onnx"):
+    if ends_as_model(log):
         from whet.commands.models.show import show_model
 
+        said = click.get_current_context().get_parameter_source("what")
+        if op or args or module or where or said is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--op, --args, --module, --task and --what are for a log")
         shapes = dict(map(sizes_of, of_model.pop("shape")))
         show_model(log, shapes, target, device, **of_model)
         return

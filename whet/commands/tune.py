@@ -80,9 +80,10 @@ def command(
     if op:
         chosen = [create_task(op, values, target or implied, space=space or "full")]
     elif is_model(tasks):
-        chosen, weight = _of_model(tasks[0], shape, target, weight)
+        chosen, weight = _of_model(tasks[0], shape, target or implied, weight)
     else:
         chosen = [load_task(where, values, target, space, implied) for where in tasks]
+    of_one = len(chosen) == 1 and is_model(tasks)  # whatever its weight, it gets all trials
     one_or_many: Any = chosen if len(chosen) > 1 else chosen[0]
     found = tune(
         one_or_many,
@@ -90,7 +91,7 @@ def command(
         progress=not quiet,
         early_stop=_early_stop(early_stop),
         transfer=not no_transfer,
-        weights=list(weight) or None,
+        weights=None if of_one else list(weight) or None,
         **passed,
     )
     click.echo(found)
@@ -100,11 +101,14 @@ def _of_model(
     file: str, shape: tuple[str, ...], target: str | None, weight: tuple[float, ...]
 ) -> tuple[list[Any], tuple[float, ...]]:
     """The tasks of a model, and how often it runs each."""
+    from whet.commands.models.words import in_shell_words, tune_words
     from whet.frontends.compile import model_tasks
 
     if weight:
         raise click.UsageError("--weight: the tasks of a model count as often as it runs them")
-    found = model_tasks(file, dict(map(sizes_of, shape)), target)
+    shapes = dict(map(sizes_of, shape))
+    with in_shell_words(tune_words(file, shapes, target, None)):
+        found = model_tasks(file, shapes, target)
     if not found:
         raise click.UsageError(f"{file}: nothing of it is computed when it runs")
     return [task for task, _ in found], tuple(float(count) for _, count in found)

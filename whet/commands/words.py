@@ -221,7 +221,12 @@ def load_task(
 
 def is_model(words: tuple[str, ...]) -> bool:
     """True for the name of a model's file, alone."""
-    return len(words) == 1 and words[0].endswith(".onnx")
+    from whet.commands.models.words import check_ending, ends_as_model
+
+    for word in words:
+        if not ends_as_model(word):
+            check_ending(word)
+    return len(words) == 1 and ends_as_model(words[0])
 
 
 def sizes_of(said: str) -> tuple[str, Any]:

@@ -8,9 +8,28 @@ from numbers import Integral
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
+from whet.frontends.onnx.given import checked_sizes
 
 Shapes = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """A name -> its size or sizes; or a bucket each."""
+
+
+def checked(who: str, shapes: Any) -> Shapes:
+    """The shapes with Python's integers for all sizes.
+
+    Args:
+        who: the function that was called.
+        shapes: what it was given.
+
+    Raises:
+        ArgumentError: it names no sizes.
+    """
+    if shapes is None:
+        return None
+    several = isinstance(shapes, Sequence) and not isinstance(shapes, str | bytes)
+    if not several or not all(isinstance(one, Mapping) for one in shapes):
+        return checked_sizes(who, shapes)
+    return [checked_sizes(who, one) for one in shapes]
 
 
 def buckets(shapes: Shapes, inputs: Collection[str]) -> list[dict[str, Any]] | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from whet.compiler.errors import ArgumentError, TargetError
@@ -59,75 +61,134 @@ def compile(
         TargetError: the target or the device is unknown, or they do not fit.
         LogError: the log cannot be read.
     """
-    from whet.autotune.models.cache import ModelCache, model_key
+    from whet.autotune.models.cache import model_key
     from whet.compiler.graph.buckets import BucketModel
 
-    model, shapes, owned = _imported(model, shapes, inputs)
+    began, given = time.monotonic(), model
+    model, shapes, owned = _imported("compile", model, shapes, constants, inputs)
     chosen = _target(target)
     where = _placed(chosen, device)
-    kept = None if chosen.kind.row.has_threads else ModelCache.of(cache)
+    build = _Build(given, shapes, chosen, target, log, where, began)
+    kept = None if chosen.kind.row.has_threads else _cache(cache)
     model, each = _read(model, shapes)
     if each is not None:
         graphs = [_graph(model, one, constants) for one in each]
-        return BucketModel(_compiled(graphs, chosen, log, kept, where, True))
+        return BucketModel(build.models(graphs, kept, True))
     one = cast("Mapping[str, Any] | None", shapes)
     key = None if kept is None else model_key(model, one, chosen, log, constants)
     found = kept.model(key) if kept is not None and key is not None else None
     if found is None:
         graph = _graph(model, shapes, constants)
-        (found,) = _compiled([graph], chosen, log, kept, where, owned or graph is not model)
+        (found,) = build.models([graph], kept, owned or graph is not model)
         if kept is not None and key is not None:
             kept.keep_model(key, found)
     return found
 
 
-def _imported(model: Any, shapes: Shapes, inputs: Sequence[Any] | None) -> tuple[Any, Shapes, bool]:
+def _imported(
+    who: str,
+    model: Any,
+    shapes: Any,
+    constants: Mapping[str, np.ndarray] | None,
+    inputs: Sequence[Any] | None,
+) -> tuple[Any, Shapes, bool]:
     """A model of PyTorch as a graph of its own, any other as it is; the shapes that are left."""
-    if isinstance(model, str | bytes | os.PathLike | Graph):
-        return model, shapes, False
-    from whet.frontends.torch.importer import exported, from_torch, is_module, is_program
+    from whet.frontends.buckets import checked
 
-    if is_module(model):
-        model = exported(model, inputs)
-    if not is_program(model):
-        return model, shapes, False
-    return from_torch(model, cast("Any", shapes)), None, True
+    of_torch = False
+    if not isinstance(model, str | bytes | os.PathLike | Graph):
+        from whet.frontends.torch.importer import exported, from_torch, is_module, is_program
+
+        if is_module(model):
+            model, inputs = exported(model, inputs), None
+        of_torch = is_program(model)
+        if not of_torch and type(model).__name__ != "ModelProto":
+            from whet.frontends.onnx.file import no_model
+
+            raise no_model(who, model)
+    if inputs is not None:
+        raise ArgumentError(
+            f"{who}(..., inputs=...)", "example inputs are for a torch.nn.Module",
+            "shapes={'batch': 1} names the sizes of other models",
+        )  # fmt: skip
+    if constants and (of_torch or isinstance(model, Graph)):
+        raise ArgumentError(
+            f"{who}(..., constants=...)", "they are for the inputs of an ONNX model", "leave it out"
+        )
+    if of_torch:
+        return from_torch(model, shapes), None, True
+    if isinstance(model, Graph) and shapes:
+        raise ArgumentError(
+            f"{who}(graph, shapes=...)", "a graph has its sizes", "a graph for each: from_onnx"
+        )
+    return model, checked(who, shapes), False
 
 
-def _compiled(
-    graphs: Sequence[Graph],
-    target: Target,
-    log: Any,
-    cache: ModelCache | None,
-    device: Device | None,
-    owned: bool,
-) -> list[Model]:
-    """Models that are built here, their kernels taken from the cache where they are there."""
-    from whet.autotune.apply import apply_best
-    from whet.autotune.models.compiled import compiled_all
-    from whet.autotune.models.on_device import device_models
+def _cache(cache: Any) -> ModelCache | None:
+    """The cache that was asked for."""
+    from whet.autotune.models.cache import ModelCache
 
-    context = contextlib.nullcontext() if log is None else apply_best(log)
-    with context:
-        if target.kind.row.has_threads:
-            return list(device_models(graphs, target, device))
-        return compiled_all(graphs, target, cache, owned)
+    if not isinstance(cache, bool | str | os.PathLike):
+        raise ArgumentError(
+            f"compile(..., cache={cache!r})", f"{type(cache).__name__} names no folder",
+            "True: the folder of WHET_CACHE; a folder's path; False: nothing is kept",
+        )  # fmt: skip
+    return ModelCache.of(cache)
+
+
+@dataclass(frozen=True)
+class _Build:
+    """A call of :func:`compile` that may have to build.
+
+    Attributes:
+        model, shapes, target, log, device: as of :func:`compile`, checked.
+        named: the target as it was named; None: it was not.
+        began: when it was called.
+    """
+
+    model: Any
+    shapes: Shapes
+    target: Target
+    named: Target | str | Mapping[str, Any] | None
+    log: Any
+    device: Device | None
+    began: float
+
+    def models(self, graphs: Sequence[Graph], cache: ModelCache | None, owned: bool) -> list[Model]:
+        """Models that are built here, their kernels taken from the cache where they are there."""
+        from whet.autotune.models.compiled import compiled_all
+        from whet.autotune.models.on_device import device_models
+        from whet.autotune.models.steps import Steps
+
+        steps = Steps("compiling", self.began)
+        with self._records():
+            if self.target.kind.row.has_threads:
+                return list(device_models(graphs, self.target, self.device, steps))
+            return compiled_all(graphs, self.target, cache, owned, steps)
+
+    def _records(self) -> contextlib.AbstractContextManager[Any]:
+        """The log in force."""
+        if self.log is None:
+            return contextlib.nullcontext()
+        from whet.autotune.models.untuned import TuneModel, file_of, log_of_model
+        from whet.measure.device.identity import text_of
+
+        device = "" if self.device is None else text_of(self.device)
+        named = self.named if isinstance(self.named, str | None) else self.target
+        tuning = TuneModel(file_of(self.model), self.shapes, named, device)
+        return log_of_model(self.log, tuning, self.target, stacklevel=5)
 
 
 def _read(model: Any, shapes: Shapes) -> tuple[Any, list[dict[str, Any]] | None]:
     """The model, read where its inputs' names have to be known; and the shapes of its buckets."""
     if isinstance(shapes, Mapping) and not any(isinstance(s, Sequence) for s in shapes.values()):
         return model, None
-    if shapes is None:
+    if shapes is None or isinstance(model, Graph):
         return model, None
-    if isinstance(model, Graph):
-        raise ArgumentError(
-            "compile(graph, shapes=...)", "a graph has its sizes", "a graph for each: from_onnx"
-        )
     from whet.frontends.buckets import buckets
-    from whet.frontends.onnx.importer import loaded
+    from whet.frontends.onnx.file import loaded
 
-    read = loaded(model)
+    read = loaded(model, "compile")
     each = buckets(shapes, [i.name for i in read.graph.input])
     return (model, None) if each is None else (read, each)
 
@@ -169,7 +230,7 @@ def model_tasks(
     """
     from whet.autotune.models.compiled import model_tasks as tasks_of_graph
 
-    model, shapes, _ = _imported(model, shapes, inputs)
+    model, shapes, _ = _imported("model_tasks", model, shapes, constants, inputs)
     model, each = _read(model, shapes)
     graphs = [_graph(model, one, constants) for one in ([shapes] if each is None else each)]
     return tasks_of_graph(graphs, _target(target))

@@ -9,10 +9,13 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 import whet
+from whet.autotune.models import steps
 from whet.bench.cpu.in_float64 import exact_outputs
 from whet.bench.cpu.models import drawn_inputs, error_of
 from whet.bench.layers import layered
+from whet.cli import main
 from whet.commands.bench import command as bench
+from whet.commands.package import command as package
 from whet.commands.show import command as show
 
 TARGET = "llvm -num_threads=1"
@@ -115,11 +118,88 @@ def test_float64_is_exact(file, seeds):
         (bench, ["--device", "cuda:0"], "a model is compared on a CPU"),
         (bench, ["--plot", "a.svg"], "are for an operator"),
         (bench, ["--trials", "4"], "whet tune model.onnx"),
+        (bench, ["--compile"], "--compile are for an operator"),
+        (show, ["--op", "matmul"], "are for a log"),
+        (package, [], "-o FILE is missing"),
+        (package, ["--show", "a.whet", "--shape", "batch=1"], "stands alone"),
     ],
 )
 def test_wrong_words(command, words, why):
-    done = said(command, "model.onnx", *words)
+    first = [] if "--show" in words else ["model.onnx"]
+    done = said(command, *first, *words)
     assert done.exit_code == 2 and why in done.output
+
+
+@pytest.mark.parametrize(
+    ("command", "more"), [(show, []), (bench, []), (package, ["-o", "a.whet"])]
+)
+def test_one_size_at_a_time(file, command, more):
+    done = said(command, file[0], "--shape", "batch=1,8", *more)
+    assert done.exit_code == 2
+    assert "--shape batch=1,8 names 2 sizes, and a" in done.output
+    assert done.output.endswith(" is of one\n  --shape batch=1\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["show", "model.onnx"], "--shape batch=1, or --shape x=..."),
+        (["tune", "model.onnx", "--shape", "x=1,3"], "--shape x=1,3: the file's input 'x' is"),
+        (["show", "modle.onnx"], "modle.onnx: there is no such file\n  did you mean 'model.onnx'"),
+        (
+            ["show", "model.onnx", "--shape", "batch=1", "--log", "no.db"],
+            "whet tune model.onnx --shape batch=1 --log no.db writes one",
+        ),
+        (["bench", "model.bin"], "a model's name ends in .onnx"),
+        (["tune", "./folder"], "it is a folder"),
+    ],
+)
+def test_errors_are_in_the_words_of_a_command_line(file, monkeypatch, capsys, words, why):
+    monkeypatch.chdir(file[0].parent)
+    file[0].with_suffix(".bin").write_bytes(b"x")
+    (file[0].parent / "folder").mkdir()
+    assert main(words) in (1, 2)
+    found = capsys.readouterr().err
+    assert why in found and "from_onnx(" not in found and "shapes={" not in found
+
+
+def test_the_log_beside_is_taken_and_the_warning_is_of_the_model(file, monkeypatch, capsys):
+    monkeypatch.chdir(file[0].parent)
+    tasks, _ = zip(*whet.model_tasks("model.onnx", {"batch": 1}, TARGET))
+    whet.tune(tasks[0], trials=1, log="whet.db", progress=False)
+    assert main(["show", "model.onnx", "--shape", "batch=1", "--target", TARGET]) == 0
+    found = capsys.readouterr()
+    assert ", 2 tuned, " in found.out
+    assert found.err.splitlines() == [
+        "UntunedWarning: whet.db has no trial for 1 of 2 kernels, which has the default config",
+        f"  whet tune model.onnx --shape batch=1 --target '{TARGET}' --log whet.db",
+    ]
+    with pytest.warns(whet.db.UntunedWarning) as caught:
+        whet.compile("model.onnx", {"batch": 1}, "llvm -num_threads=2", "whet.db", cache=False)
+    assert caught[0].filename == __file__
+    assert "1 of these: it was tuned for other targets only" in str(caught[0].message)
+    assert "--target 'llvm -num_threads=2' --log whet.db" in str(caught[0].message)
+
+
+def test_long_builds_say_where_they_are(file, monkeypatch, capsys):
+    monkeypatch.setattr(steps, "SILENCE_S", 0.0)
+    whet.compile(file[0], {"batch": 1}, TARGET, cache=False)
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition("] ")[2] for line in said] == [
+        "compiling: kernel 1/2", "compiling: kernel 2/2",
+    ]  # fmt: skip
+    monkeypatch.setattr(steps, "SILENCE_S", 1e9)
+    whet.compile(file[0], {"batch": 1}, TARGET, cache=False)
+    assert not capsys.readouterr().err
+
+
+def test_ctrl_c_is_said(file, monkeypatch, capsys):
+    def interrupted(*_, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("whet.commands.models.show.show_model", interrupted)
+    assert main(["show", str(file[0])]) == 130
+    assert capsys.readouterr().err.strip() == "interrupted"
 
 
 def test_words_of_models_are_for_models():

@@ -116,12 +116,79 @@ def test_ways_to_name_buckets(shapes, wanted):
         ([], "no bucket is named"),
         ({"batch": [], "length": 1}, "it names no size"),
         ({"batch": [1, 1], "length": 1}, "two buckets have these sizes"),
-        ({"batches": [1, 2]}, "batch"),
+        ({"batches": [1, 2]}, "did you mean 'batch'.*it has: 'batch', 'length', 'x'"),
+        ({"batch": None}, "None is no size"),
+        ({"batch": [1.5]}, "1.5 is no size"),
+        ({"batch": -1}, "-1 is no size"),
+        ({"batch": True}, "True is no size"),
+        (5, "int names no sizes"),
+        ([1, 2], "list names no sizes"),
+        ({"x": 1}, "an input has a shape"),
+        ({"batch": [(1, 2)], "length": 1}, "it names 2 sizes"),
+        ({"x": (1, 2, 5)}, r"'x': \(1, 2, 5\)}: the file's input 'x' is \[batch, length, 24\]"),
+        ({"x": (1, WIDTH)}, r"the file's input 'x' is \[batch, length, 24\]"),
+        ({"x": (1, 2, WIDTH), "batch": 3}, "shapes give 'batch' 3"),
+        ({"x[2]": 5, "batch": 1, "length": 1}, "the file fixes this size: 24"),
     ],
 )
 def test_wrong_buckets(file, shapes, why):
     with pytest.raises(ArgumentError, match=why):
         whet.compile(file[0], shapes, TARGET)
+
+
+def test_sizes_of_numpy_are_sizes(file):
+    model = whet.compile(file[0], {"batch": np.int64(1), "length": np.array([1, 2])}, TARGET)
+    assert list(model.buckets) == [((1, n, WIDTH),) for n in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (None, r"compile\(None\): it is no model\n.*a Graph"),
+        (np.arange(1000), r"compile\(ndarray\): it is no model"),
+        (test_ways_to_name_buckets, r"compile\(function\): it is no model"),
+        ("modle.onnx", "there is no such file\n  did you mean 'model.onnx'"),
+        ("", "it is a folder"),
+        ("net.whet", "whet.load"),
+        ("net.pt", "torch.export the module first"),
+    ],
+)
+def test_what_is_no_model(file, model, why):
+    if isinstance(model, str):
+        model = file[0].parent / model
+        if model.suffix in (".whet", ".pt"):
+            model.write_bytes(b"x")
+    with pytest.raises(ArgumentError, match=why):
+        whet.compile(model, {"batch": 1}, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"cache": 7}, "int names no folder"),
+        ({"inputs": (1,)}, "example inputs are for a torch.nn.Module"),
+        ({"constants": {"foo": 1}}, "no such input\n  it has: 'x'"),
+    ],
+)
+def test_wrong_options(file, given, why):
+    with pytest.raises(ArgumentError, match=why):
+        whet.compile(file[0], {"batch": 1, "length": 1}, TARGET, **given)
+
+
+def test_one_group_is_tuned(tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr(whet.autotune, "tune", lambda tasks, **named: given.update(named, t=tasks))
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [tensor("x", TensorProto.FLOAT, [8])],
+        [tensor("y", TensorProto.FLOAT, [8])],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+    CliRunner().invoke(tune, [str(tmp_path / "model.onnx")], catch_exceptions=False)
+    assert isinstance(given["t"], whet.Task) and given["weights"] is None
 
 
 def test_all_buckets_are_tuned(file, monkeypatch):

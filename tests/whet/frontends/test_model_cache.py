@@ -12,7 +12,7 @@ from models_in_onnx import TARGET, expected, inputs, proto
 import whet
 from whet.autotune.models import cache as cache_module
 from whet.autotune.models import compiled as compiled_module
-from whet.autotune.models.cache import ModelCache, kernel_key, model_key
+from whet.autotune.models.cache import CacheWarning, ModelCache, kernel_key, model_key
 from whet.compiler import driver, settings
 from whet.search_spaces.template.config_scope import using_resolver
 
@@ -206,11 +206,13 @@ def test_off_and_elsewhere(folder, builds, tmp_path, monkeypatch):
     assert settings.model_cache_dir() == tmp_path / "all"
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, builds):
-    (tmp_path / "file").write_text("in the way")
-    check(whet.compile(FILE, target=TARGET, cache=tmp_path / "file"))
-    check(whet.compile(FILE, target=TARGET, cache=tmp_path / "file"))
-    assert builds[0] == 2
+def test_a_folder_that_cannot_be_written_is_warned_of_once(tmp_path, builds):
+    place = tmp_path / "file"
+    place.write_text("in the way")
+    with pytest.warns(CacheWarning, match="it is a file; nothing is kept") as caught:
+        check(whet.compile(FILE, target=TARGET, cache=place))
+        check(whet.compile(FILE, target=TARGET, cache=place))
+    assert builds[0] == 2 and len(caught) == 1 and caught[0].filename == __file__
 
 
 WRITER = """

@@ -8,18 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from whet.commands.models.words import (
+    DEFAULT_LOG,
+    default_log,
+    in_shell_words,
+    read_of_one,
+    tune_words,
+)
+
 if TYPE_CHECKING:
     from whet.bench.cpu.models import ModelComparison
-    from whet.compiler.graph import Graph
     from whet.compiler.graph.model import Model
     from whet.compiler.target import Target
 
 ROUNDS = 30
-DEFAULT_LOG = "whet.db"
 
 
 def bench_model(
-    file: str, shapes: Mapping[str, Any], target: Target, log: str | None, rounds: int | None
+    file: str,
+    shapes: Mapping[str, Any],
+    target: Target,
+    named: str,
+    log: str | None,
+    rounds: int | None,
 ) -> None:
     """Compare a model, untuned and tuned, with its peers, and print it.
 
@@ -27,36 +38,42 @@ def bench_model(
         file: the model.
         shapes: an input's or a dimension's name -> its sizes.
         target: a CPU's, with its threads.
+        named: the target as a command line has it.
         log: where tuned configs come from; None: ``whet.db``, if it is there.
         rounds: how often each is timed.
     """
-    import whet
     from whet.bench.cpu.models import compare, drawn_inputs
-    from whet.frontends.onnx.importer import loaded
 
-    read = loaded(file)
-    graph = whet.from_onnx(read, shapes)
-    models = _models(graph, target, log)
-    found = compare(models, read, drawn_inputs(graph.inputs), target.num_threads, rounds or ROUNDS)
+    tune = tune_words(file, shapes, named, log)
+    with in_shell_words(tune):
+        read = read_of_one("whet bench", file, shapes, "a comparison")
+        models = _models(file, shapes, target, named, default_log(log), tune)
+    inputs = drawn_inputs(models["default"].inputs)
+    found = compare(models, read, inputs, target.num_threads, rounds or ROUNDS)
     for line in said(found, Path(file).name, target, models):
         click.echo(line)
 
 
-def _models(graph: Graph, target: Target, log: str | None) -> dict[str, Model]:
+def _models(
+    file: str,
+    shapes: Mapping[str, Any],
+    target: Target,
+    named: str,
+    log: str | None,
+    tune: str,
+) -> dict[str, Model]:
     """The untuned model, and the tuned one where the log has something of it."""
     import whet
 
-    models = {"default": whet.compile(graph, target=target)}
-    if log is None and not Path(DEFAULT_LOG).is_file():
-        click.echo(
-            f"not tuned: no {DEFAULT_LOG}: whet tune model.onnx --log {DEFAULT_LOG}", err=True
-        )
+    models = {"default": whet.compile(file, shapes, target=target)}
+    if log is None:
+        click.echo(f"not tuned: no {DEFAULT_LOG}: {tune}", err=True)
         return models
-    tuned = whet.compile(graph, target=target, log=log or DEFAULT_LOG)
+    tuned = whet.compile(file, shapes, target=named, log=log)
     if any(c.tuned_by is not None and c.tuned_by.trial is not None for c in tuned.calls):
         models["tuned"] = tuned
     else:
-        click.echo(f"not tuned: {log or DEFAULT_LOG} has nothing of this model", err=True)
+        click.echo(f"not tuned: {log} has nothing of this model: {tune}", err=True)
     return models
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from whet.commands.models.words import DEFAULT_LOG, default_log, in_shell_words, read_of_one
 
 if TYPE_CHECKING:
     from whet.autotune.models.summary import GroupRow
@@ -35,28 +38,38 @@ def show_model(
         file: the model.
         shapes: an input's or a dimension's name -> its sizes.
         target, device: what it is compiled for, and where that runs.
-        tuned: a log.
+        tuned: a log; None: ``whet.db``, if it is there.
         measure: whether the model runs.
         output: the drawing's file.
     """
     import whet
-    from whet.autotune import apply_best
     from whet.autotune.models.layouts import laid_out
+    from whet.autotune.models.steps import Steps
     from whet.autotune.models.summary import group_rows, timed_rows
+    from whet.autotune.models.untuned import TuneModel, log_of_model
     from whet.bench.graph_drawing import graph_svg
     from whet.compiler.graph.passes import optimized
+    from whet.db import UntunedWarning
 
     if output is not None:
         _check_output(output)
-    chosen = _target(target, device)
-    graph = optimized(whet.from_onnx(file, shapes))
-    with contextlib.nullcontext() if tuned is None else apply_best(tuned):
-        laid = laid_out(graph, chosen)
-        rows = group_rows(laid, chosen)
+    chosen, steps, tuned = _target(target, device), Steps(f"reading {file}"), default_log(tuned)
+    tuning = TuneModel(file, shapes, target or (chosen.kind.name if device else None), device or "")
+    with in_shell_words(tuning.command(tuned or DEFAULT_LOG)):
+        read = read_of_one("whet show", file, shapes, "a table")
+        steps.at("its graph")
+        graph = optimized(whet.from_onnx(read, shapes))
+        with contextlib.nullcontext() if tuned is None else log_of_model(tuned, tuning, chosen):
+            steps.at("layouts")
+            laid = laid_out(graph, chosen)
+            steps.at("groups")
+            rows = group_rows(laid, chosen)
     gpu = chosen.kind == "cuda"
     lists: dict[str, list[str]] = {}
     if measure or gpu:
-        model = whet.compile(graph, target=chosen, log=tuned, device=device)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UntunedWarning)  # it was said of the table
+            model = whet.compile(graph, target=chosen, log=tuned, device=device)
         if measure:
             rows = timed_rows(rows, _seconds(model))
         if gpu:
@@ -149,11 +162,12 @@ def _table(rows: Sequence[GroupRow], more: Mapping[str, Sequence[str]]) -> list[
 def _whole(rows: Sequence[GroupRow], target: Target) -> str:
     """What all groups are together."""
     from whet.bench.graph_drawing import amount
+    from whet.search_spaces.values.counted import counted
 
     tuned = sum(row.source != "default" for row in rows)
     kernels = len({row.task for row in rows})
     work = amount(sum(r.flop for r in rows), "FLOP")
-    said = [f"{len(rows)} groups", f"{kernels} kernels", work, f"{tuned} tuned"]
+    said = [counted(len(rows), "group"), counted(kernels, "kernel"), work, f"{tuned} tuned"]
     times = [r.seconds for r in rows if r.seconds is not None]
     said += [amount(sum(times), "s")] if times else []
     return ", ".join([*said, target.short])

@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whet.compiler.errors import ArgumentError, WhetError, nearest
+from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph import Graph, GraphBuilder, Value
 from whet.frontends.onnx.control import CONTROL, SEQUENCES
+from whet.frontends.onnx.file import loaded
 from whet.frontends.onnx.functions import defaults, defined_by, needed, with_attributes
+from whet.frontends.onnx.given import checked_sizes, no_such_name, of_one, shape_of
 from whet.frontends.onnx.operators import TABLE
 from whet.frontends.onnx.operators.elementwise import TYPES
 from whet.frontends.onnx.operators.node import OnnxNode
@@ -48,36 +49,8 @@ def from_onnx(
         ArgumentError: the model cannot be read; a shape is not known; an operator, or what a node
             asks of it, is not supported. The text names the node.
     """
-    return _Importer(loaded(model), dict(shapes or {}), dict(constants or {})).graph()
-
-
-def loaded(model: Any) -> ModelProto:
-    """A model, read where it is a file or its bytes.
-
-    Raises:
-        ArgumentError: it cannot be read.
-    """
-    try:
-        import onnx
-    except ImportError:
-        raise ArgumentError(
-            "from_onnx(...)", "the package onnx is missing", "pip install 'whet-autotune[onnx]'"
-        ) from None
-    if isinstance(model, onnx.ModelProto):
-        return model
-    try:
-        if isinstance(model, bytes):
-            return onnx.load_model_from_string(model)
-        path = Path(model)
-        if not path.is_file():
-            raise ArgumentError(f"from_onnx({str(path)!r})", "there is no such file")
-        return onnx.load(path)
-    except ArgumentError:
-        raise
-    except Exception as error:  # whatever a damaged file makes protobuf and onnx raise
-        what = "bytes" if isinstance(model, bytes) else str(model)
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ArgumentError(f"from_onnx({what!r})", f"it is no ONNX model: {why}") from error
+    sizes = {} if shapes is None else checked_sizes("from_onnx", shapes)
+    return _Importer(loaded(model), sizes, dict(constants or {})).graph()
 
 
 class _Importer:
@@ -103,16 +76,16 @@ class _Importer:
             raise ArgumentError("from_onnx(...)", "it is no ONNX model: it names no outputs")
         scope: dict[str, Value | None] = {"": None}
         self._initializers(proto, scope)
-        for given in proto.input:
-            if given.name not in scope:
-                scope[given.name] = self._input(given)
-        unknown = [name for name in self.given if name not in scope]
-        if unknown:
-            raise ArgumentError(
-                f"from_onnx(constants={{{unknown[0]!r}: ...}})",
-                "the model has no such input", nearest(unknown[0], scope),
-            )  # fmt: skip
+        fed = [given for given in proto.input if given.name not in scope]
+        for name in self.given:
+            if name not in scope and name not in {i.name for i in fed}:
+                raise no_such_name(
+                    f"from_onnx(constants={{{name!r}: ...}})", "the model has no such input",
+                    name, [i.name for i in fed],
+                )  # fmt: skip
         self._check_shapes(proto)
+        for given in fed:
+            scope[given.name] = self._input(given)
         self._nodes(proto.node, scope)
         outputs = [self._found(o.name, scope, "the model's output") for o in proto.output]
         if any(isinstance(v, tuple) for v in outputs):
@@ -122,17 +95,23 @@ class _Importer:
         return made
 
     def _check_shapes(self, proto: GraphProto) -> None:
-        """Refuse a shape for what the model does not have."""
-        known = {i.name for i in proto.input}
-        for i in proto.input:
-            for k, d in enumerate(i.type.tensor_type.shape.dim):
-                known.add(d.dim_param or f"{i.name}[{k}]")
+        """Refuse a shape for what the model does not have, and several where it takes one."""
+        fed = [i for i in proto.input if i.name not in {t.name for t in proto.initializer}]
+        words = {
+            d.dim_param or f"{i.name}[{k}]": not d.HasField("dim_value")
+            for i in fed
+            for k, d in enumerate(i.type.tensor_type.shape.dim)
+        }
+        names = [i.name for i in proto.input]
         for name in self.shapes:
-            if name not in known:
-                raise ArgumentError(
+            if name not in names and name not in words:
+                known = [w for w, is_open in words.items() if is_open]
+                raise no_such_name(
                     f"from_onnx(shapes={{{name!r}: ...}})",
-                    "no input and no dimension of one has this name", nearest(name, known),
+                    "no input and no dimension of one has this name", name,
+                    [*known, *(i.name for i in fed)],
                 )  # fmt: skip
+        of_one("from_onnx", self.shapes, names)
 
     def _initializers(self, proto: GraphProto, scope: dict[str, Value | None]) -> None:
         from onnx.numpy_helper import to_array
@@ -164,29 +143,8 @@ class _Importer:
         dtype = str(np.dtype(tensor_dtype_to_np_dtype(kind.elem_type)))
         if dtype not in TYPES:
             raise ArgumentError(f"input {given.name!r}", f"its type {dtype} is not supported")
-        shape = self._shape(given.name, kind)
+        shape = shape_of(given.name, kind, self.shapes)
         return self.builder.input(given.name, shape, dtype)
-
-    def _shape(self, name: str, kind: Any) -> tuple[int, ...]:
-        if name in self.shapes:
-            return tuple(int(d) for d in self.shapes[name])
-        if not kind.HasField("shape"):
-            raise ArgumentError(
-                f"input {name!r}", "its shape is not known", f"shapes={{{name!r}: (...)}}"
-            )
-        found: list[int] = []
-        for k, d in enumerate(kind.shape.dim):
-            word = d.dim_param or f"{name}[{k}]"
-            if d.HasField("dim_value"):
-                found.append(d.dim_value)
-            elif word in self.shapes:
-                found.append(int(self.shapes[word]))
-            else:
-                raise ArgumentError(
-                    f"input {name!r}", f"its dimension {k}, {word!r}, is not known",
-                    f"shapes={{{word!r}: 1}}, or shapes={{{name!r}: (...)}}",
-                )  # fmt: skip
-        return tuple(found)
 
     # --- nodes -----------------------------------------------------------------------------------
 

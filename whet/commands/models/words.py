@@ -1,0 +1,114 @@
+"""Models in the words of a command line: what is refused, and the way out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from whet.compiler.errors import ArgumentError, LogError
+
+DEFAULT_LOG = "whet.db"
+_ENDING = ".onnx"
+_SHAPES = r"shapes=\{'([^']*)': (\([^)]*\)|\[[^\]]*\]|[^}]*)\}"
+
+
+def ends_as_model(word: str) -> bool:
+    """True for the name of a model's file."""
+    return word.lower().endswith(_ENDING)
+
+
+def check_ending(word: str) -> None:
+    """Refuse a folder, and a file that is no source, in the place of a model or a task.
+
+    Raises:
+        click.UsageError: it is one.
+    """
+    path = Path(word)
+    if path.is_dir() and not word.isidentifier():
+        raise click.UsageError(f"{word}: it is a folder; a model is a file that ends in {_ENDING}")
+    if path.is_file() and path.suffix not in ("", ".py"):
+        raise click.UsageError(f"{word}: it is a file; a model's name ends in {_ENDING}")
+
+
+def default_log(log: str | None) -> str | None:
+    """The log that was named, else ``whet.db`` where it is there."""
+    return DEFAULT_LOG if log is None and Path(DEFAULT_LOG).is_file() else log
+
+
+def read_of_one(command: str, file: str, shapes: Mapping[str, Any], what: str) -> Any:
+    """The ``ModelProto`` in a file, whose sizes are one set.
+
+    Args:
+        command: that was typed.
+        file: the model's.
+        shapes: a name -> its size or sizes.
+        what: is of one size: a table, a package.
+
+    Raises:
+        click.UsageError: several sizes are named.
+        ArgumentError: it cannot be read.
+    """
+    from whet.frontends.onnx.file import loaded
+
+    read = loaded(file)
+    inputs = {i.name for i in read.graph.input}
+    for name, given in shapes.items():
+        if name not in inputs and isinstance(given, tuple):
+            said = ",".join(map(str, given))
+            raise click.UsageError(
+                f"{command}: --shape {name}={said} names {len(given)} sizes, "
+                f"and {what} is of one\n  --shape {name}={given[0]}"
+            )
+    return read
+
+
+def tune_words(file: str, shapes: Mapping[str, Any], target: str | None, log: str | None) -> str:
+    """The command that tunes a model: ``whet tune model.onnx --shape batch=1 --log whet.db``."""
+    import shlex
+
+    from whet.autotune.models.untuned import shape_words
+
+    words = ["whet", "tune", file, *shape_words(shapes)]
+    words += ["--target", target] if target not in (None, "llvm") else []
+    return shlex.join([*words, "--log", log or DEFAULT_LOG])
+
+
+@contextmanager
+def in_shell_words(tune: str) -> Iterator[None]:
+    """Errors of a model in the words of a command line, not of Python.
+
+    Args:
+        tune: the command that tunes it.
+
+    Raises:
+        ArgumentError, LogError: in other words.
+    """
+    try:
+        yield
+    except ArgumentError as error:
+        raise ArgumentError(*map(_in_shell, _parts(error))) from error
+    except LogError as error:
+        request, why, state = _parts(error)
+        if state.startswith("whet.tune(task"):
+            raise LogError(request, why, f"{tune} writes one") from error
+        raise
+
+
+def _parts(error: Exception) -> list[str]:
+    return [part() if callable(part) else part for part in error.args]
+
+
+def _in_shell(text: str) -> str:
+    """A text without Python's calls."""
+    text = re.sub(rf"\w+\({_SHAPES}\)", _option, text)
+    text = re.sub(_SHAPES, _option, text)
+    return re.sub(r"(?:from_onnx|compile|model_tasks)\('([^']*)'\)", r"\1", text)
+
+
+def _option(found: re.Match[str]) -> str:
+    return f"--shape {found[1]}={found[2].strip('()[]').replace(' ', '').rstrip(',')}"
