@@ -9,8 +9,8 @@ compiled once, and that is said, too.
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,15 +203,16 @@ class _Sized:
         if self.numbers and len({k[2] for k in self.programs} | {key[2]}) > _MOST_NUMBERS:
             self.report.stayed["the whole graph"] = "a number that Python gives keeps changing"
             _LOG.warning("%s", self.report)
-            run: Callable[..., Any] = self.module.forward
-            return run
+            return self._plain
         try:
             return self._compiled(args, static)
         except Exception as error:  # whatever it is: what eager PyTorch can do is done
             self.report.stayed["the whole graph"] = cause(error)
             _LOG.warning("%s", self.report)
-            run = self.module.forward
-            return run
+            return self._plain
+
+    def _plain(self, *args: Any) -> Any:
+        return self.module.forward(*args)
 
     def _compiled(self, args: Sequence[Any], static: tuple[int, ...]) -> Callable[..., Any]:
         """The graph for the constants, the sizes and the numbers of these arguments."""
@@ -239,11 +240,25 @@ class _Sized:
         if self.numbers:
             module = _with_numbers(module, {k: args[k].item() for k in self.numbers})
         # sizes are those of the arguments: dynamo's context would leave them open
-        with torch.no_grad(), tracing(None):
+        with torch.no_grad(), tracing(None), _compiling():
             return aot_module_simplified(
                 module, list(args), fw_compiler=parts, bw_compiler=parts,
                 inference_compiler=parts, decompositions=_kept(decompositions(torch)),
             )  # fmt: skip
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """Say that PyTorch compiles: while AOT autograd traces, other threads may call what they have.
+
+    To trace sets a flag of the whole process, at which dynamo refuses calls else. Under its lock.
+    """
+    state: Any = torch.compiler
+    before, state._is_compiling_flag = state._is_compiling_flag, True
+    try:
+        yield
+    finally:
+        state._is_compiling_flag = before
 
 
 def _kept(table: Any) -> dict[Any, Any]:

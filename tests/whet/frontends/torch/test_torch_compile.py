@@ -136,7 +136,7 @@ def test_a_module_that_is_gone_leaves_nothing():
 
     frozen._Held.__init__ = held
     try:
-        for k in range(4):
+        for _ in range(4):
             module = _Block()
             _check(call, lambda m, x: m(x), module, x)
             gone.append(weakref.ref(module.linear.weight))
@@ -155,3 +155,124 @@ def test_many_modules(monkeypatch):
     for module in modules * 2:
         _check(call, lambda m, x: m(x), module, x)
     assert len(report().compilations) == 4
+
+
+def _of_strides(x):
+    return torch.digamma(x.t() * 2).t().view(-1)
+
+
+def _channels_last(x):
+    return torch.digamma(F.relu(x * 2)).permute(0, 2, 3, 1).view(-1, 3)
+
+
+def _expanded(x):
+    return (x[:, :1] * 2).expand(5, 7)
+
+
+def _every_other(x):
+    return torch.digamma((x * 2)[:, ::2]), (x + 1).t()[1:]
+
+
+def test_strides_of_results():
+    """They are PyTorch's: a view that follows is possible, or what the caller sees is the same."""
+    x = torch.rand(5, 7) + 1
+    image = (torch.rand(2, 3, 4, 5) + 1).to(memory_format=torch.channels_last)
+    for f, given in ((_of_strides, x), (_channels_last, image), (_expanded, x), (F.relu, image)):
+        _check(_compiled(f), f, given)
+    for found, wanted in zip(_compiled(_every_other)(x), _every_other(x)):
+        torch.testing.assert_close(found, wanted)
+        assert found.stride() == wanted.stride()
+
+
+class _Scaled(nn.Module):
+    factor = 1.25
+
+    def forward(self, x):
+        return x * self.factor + x.shape[0]
+
+
+def test_numbers_of_python(caplog):
+    """A float that changes is known to what is compiled; after many of them PyTorch runs it."""
+
+    def f(x, s):
+        return F.relu(x * s) + s
+
+    fast, x = _compiled(f), torch.randn(3, 4)
+    for s in (1.5, 2.5, 1.5, -0.25, 2.5):
+        torch.testing.assert_close(fast(x, s), f(x, s))
+    assert not report().stayed and len(report().compilations) == 3
+    for k in range(9):
+        torch.testing.assert_close(fast(x, k / 7), f(x, k / 7))
+    assert "keeps changing" in str(report())
+    module = _Scaled()
+    fast = _compiled(module, dynamic=True)
+    for module.factor in (1.25, 2.25, 3.0):
+        _check(fast, module, x)
+        _check(fast, module, x[1:])
+    whole = torch.arange(5)
+    fast = _compiled(f)
+    for s in (1.5, 2.5):
+        torch.testing.assert_close(fast(whole, s), f(whole, s))
+
+
+def test_whatever_fails_stays_in_pytorch(monkeypatch):
+    """An error of any kind, when a part is built, when it runs, or when a graph is traced."""
+
+    def broken(*args, **more):
+        raise TypeError("no such thing")
+
+    class Broken:
+        outputs = ()
+        run = broken
+
+    x, f = torch.rand(3, 4), lambda x: torch.digamma(torch.relu(x) + 1) * 2
+    for where, by in (
+        ("part.compile", broken), ("part.compile", lambda *a, **k: Broken()),
+        ("partition.Translation", broken), ("backend.aot_module_simplified", broken),
+    ):  # fmt: skip
+        with monkeypatch.context() as patched:
+            patched.setattr(f"whet.frontends.dynamo.{where}", by)
+            torch._dynamo.reset()
+            fast = _compiled(f)
+            _check(fast, f, x)
+            _check(fast, f, x)
+        assert "no such thing" in str(report())
+
+
+def test_threads():
+    """Each its own sizes and its own module, of one graph, all at once."""
+    modules = [_Block() for _ in range(4)]
+    call = _compiled(lambda m, x: m(x), dynamic=True)
+    wrong, begin = [], threading.Barrier(4)
+
+    def work(k):
+        begin.wait()
+        try:
+            with torch.no_grad():
+                for n in (2 + k, 5, 3 + k, 5):
+                    _check(call, lambda m, x: m(x), modules[k], torch.randn(n, 9))
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong, wrong
+
+
+def test_sizes_are_compiled_where_dynamo_compiles():
+    """The first program is there before the first call: dynamo's lock is held."""
+    made = []
+
+    def backend(graph, inputs):
+        run = whet_backend(graph, inputs, options=OPTIONS)
+        made.append(len(report().compilations))
+        return run
+
+    module = nn.Linear(4, 3)
+    fast = torch.compile(module, backend=backend)
+    for n in (2, 3, 5):
+        _check(fast, module, torch.randn(n, 4))
+    assert made == [1, 1] and len(report().compilations) == 2
