@@ -303,11 +303,14 @@ def _with_numbers(module: Any, numbers: Mapping[int, Any]) -> Any:
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(module.graph, {}))
     placeholders = graph.find_nodes(op="placeholder")
+    known: dict[Any, Any] = {}
     for k, value in numbers.items():
-        for node in _numbers_of(placeholders[k]):
-            for user in list(node.users):
-                user.args, user.kwargs = torch.fx.node.map_arg(
-                    (user.args, user.kwargs), lambda n, node=node, v=value: v if n is node else n
-                )
-            graph.erase_node(node)
+        known |= dict.fromkeys(_numbers_of(placeholders[k]), value)
+    users = dict.fromkeys(user for node in known for user in node.users)
+    for user in users:
+        user.args, user.kwargs = torch.fx.node.map_arg(
+            (user.args, user.kwargs), lambda n: known.get(n, n)
+        )
+    for node in known:
+        graph.erase_node(node)
     return torch.fx.GraphModule(module, graph)

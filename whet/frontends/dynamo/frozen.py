@@ -52,11 +52,13 @@ class _Held:
         # bits, as numpy has no bfloat16
         array = plain.view(_BITS.get(size, plain.dtype)).numpy()
         step = 1 if few else -(-plain.numel() // _SAMPLES)
-        if array.flags.c_contiguous:
-            self._sample = array.reshape(-1)[::step].tobytes
-        else:
-            self._sample = lambda: array.flat[::step].tobytes()
+        self._flat: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
+        self._step = step
         self._bits = self._sample()
+
+    def _sample(self) -> bytes:
+        found: bytes = self._flat[:: self._step].tobytes()
+        return found
 
     def by(self, x: torch.Tensor) -> bool:
         """True if the tensor holds the same still, as far as can be seen."""
