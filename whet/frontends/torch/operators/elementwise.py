@@ -96,7 +96,7 @@ def _floor_divide(n: AtenNode, a: Value, b: Value) -> Value:
 
 
 def _of_odd_divisors(n: AtenNode, a: Value, b: Value, made: Value) -> Value:
-    """What divisors of zero, and infinite ones of finite elements, make: they leave no remainder."""
+    """The quotient, where a divisor is zero, or infinite and divides a finite element."""
     zero, one, infinite = (n.constant(x, n.dtype) for x in (0, -1, math.inf))
     made = n.add("where", [n.add("equal", [b, zero]), n.add("divide", [a, b]), made])
     signs = n.add("logical_xor", [n.add("less", [a, zero]), n.add("less", [b, zero])])
