@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
@@ -162,11 +162,12 @@ def _size(name: str, given: Any, meta: Any) -> tuple[int, ...]:
         if not all(isinstance(d, int) for d in given):
             raise ArgumentError(f"input {name!r}", "its shape is open", f"shapes={{{name!r}: ()}}")
         return given
-    if not isinstance(given, (list, tuple)) or not all(
-        isinstance(d, Integral) and d >= 0 for d in given
-    ):
+    try:
+        size = tuple(index(d) for d in given)
+    except TypeError:
+        size = (-1,)
+    if isinstance(given, (str, bytes)) or any(d < 0 for d in size):
         raise ArgumentError(who, "it is no shape", "shapes={'x': (8, 3, 32, 32)}")
-    size = tuple(map(int, given))
     known = [isinstance(d, int) for d in meta.shape]
     if len(size) != len(known) or any(k and a != b for k, a, b in zip(known, size, meta.shape)):
         raise ArgumentError(
