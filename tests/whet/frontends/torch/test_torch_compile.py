@@ -51,6 +51,7 @@ def test_modules_with_the_same_code():
     call = _compiled(lambda m, x: m(x))
     for module in modules * 2:
         _check(call, lambda m, x: m(x), module, x)
+    assert len(report().compilations) == 3
     net = nn.Sequential(*modules)
     wanted = net(x)
     for block in net:
