@@ -12,7 +12,7 @@ import numpy as np
 
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam
-from whet.compiler.errors import ArgumentError, nearest
+from whet.compiler.errors import ArgumentError, WhetError, nearest
 from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
 from whet.compiler.graph.ir import Value
 from whet.compiler.homes import imported
@@ -226,8 +226,20 @@ class Model:
 
 def _fitting(v: Value, given: Any) -> np.ndarray:
     """An array as the model takes it: compact, of its type."""
-    # numpy itself takes no bfloat16 of another library's
-    array = shared(given) if hasattr(given, "__dlpack__") else np.asarray(given)
+    if getattr(given, "requires_grad", False) and hasattr(given, "detach"):
+        given = given.detach()  # PyTorch exports no tensor that records gradients
+    if isinstance(given, np.ndarray) and not given.dtype.isnative:
+        given = given.astype(given.dtype.newbyteorder("="))
+    try:
+        # numpy itself takes no bfloat16 of another library's
+        array = shared(given) if hasattr(given, "__dlpack__") else np.asarray(given)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, WhetError):
+            raise
+        raise ArgumentError(
+            f"model({v.name}=...)",
+            f"there is no array of it: {error}",
+        ) from error
     if array.shape != v.shape or dt.check(array.dtype) != v.dtype:
         shape = list(array.shape)
         raise ArgumentError(

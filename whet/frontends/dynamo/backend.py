@@ -1,37 +1,38 @@
 """The backend itself: a graph of dynamo is traced to ATen operators, and its parts are compiled.
 
-Parameters and buffers are constants of what is compiled; a call that finds one changed compiles
-again, and says so. Sizes are fixed: where dynamo leaves them open, each set of sizes is compiled
-once, and that is said, too.
+Parameters and buffers are constants of what is compiled. dynamo has one graph for all modules with
+the same code, so each set of them has a program of its own; a call that finds one changed compiles
+again, and says so. Sizes and numbers are fixed: where dynamo leaves them open, each set of them is
+compiled once, and that is said, too.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._dynamo.backends.registry import register_backend
+from torch._dynamo.convert_frame import compile_lock
 from torch._dynamo.utils import get_static_address_type
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._guards import tracing
 
-from whet.compiler.errors import ArgumentError, WhetError, nearest
-from whet.compiler.graph import GraphBuilder
-from whet.compiler.graph.model import Model
-from whet.frontends.compile import compile
+from whet.compiler.errors import ArgumentError, nearest
+from whet.frontends.dynamo.frozen import Frozen, can_stand_still
+from whet.frontends.dynamo.part import Part, key_of
 from whet.frontends.dynamo.partition import cause, partitioned
 from whet.frontends.dynamo.report import Report, new_report
 from whet.frontends.torch.importer import decompositions
-from whet.frontends.torch.operators.arrays import as_array
-from whet.frontends.torch.translation import Translation, outputs_of
 
 OPTIONS = ("target", "log")
 _LOG = logging.getLogger("whet.torch")
-_DTYPES = {str(d).removeprefix("torch."): d for d in vars(torch).values() if type(d) is torch.dtype}
-
-Key = tuple[tuple[int, ...], int]
+_MOST_PROGRAMS = 64  # of one graph
+_MOST_NUMBERS = 8  # different floats of one graph
+_MOST_CHANGES = 3  # after which what changes is an input
 
 
 def whet_backend(
@@ -80,64 +81,194 @@ def register() -> None:
         register_backend(compiler_fn=whet_backend, name="whet")
 
 
+@dataclass
+class _Program:
+    """What a graph was compiled to.
+
+    Attributes:
+        static: the places of the arguments that are its constants.
+        frozen: what they held.
+        run: takes all arguments.
+        changes: how often it was compiled again as a constant had changed.
+        fresh: it has not run yet.
+    """
+
+    static: tuple[int, ...]
+    frozen: Frozen
+    run: Callable[..., Any]
+    changes: int
+    fresh: bool = True
+
+    def changed(self, args: Sequence[Any]) -> list[int] | None:
+        """The constants that have changed; None: they are other tensors."""
+        found = self.frozen.changed([args[k] for k in self.static])
+        return None if found is None else [self.static[k] for k in found]
+
+
 class _Sized:
-    """A graph of dynamo, compiled for the sizes with which it is called."""
+    """A graph of dynamo, compiled for the modules, sizes and numbers with which it is called."""
 
     def __init__(
         self, module: Any, example_inputs: Sequence[Any], options: dict[str, Any], report: Report
     ) -> None:
         self.module, self.options, self.report = module, options, report
-        self.static = [
-            k for k, x in enumerate(example_inputs)
-            if isinstance(x, torch.nn.Parameter)
-            or (isinstance(x, torch.Tensor) and get_static_address_type(x) is not None)
-        ]  # fmt: skip
-        self.given = [k for k in range(len(example_inputs)) if k not in set(self.static)]
-        self.open = any(map(_is_open, module.graph.find_nodes(op="placeholder")))
+        self.static = tuple(k for k, x in enumerate(example_inputs) if _is_static(x))
+        known = set(self.static)
+        self.given = [k for k in range(len(example_inputs)) if k not in known]
+        placeholders = module.graph.find_nodes(op="placeholder")
+        self.open = any(map(_is_open, placeholders))
+        self.numbers = [k for k, n in enumerate(placeholders) if _numbers_of(n)]
         if self.open:
             _LOG.warning("dynamo leaves sizes open: each set of them is compiled by itself")
-        self.compiled: dict[Any, Callable[..., Any]] = {}
-        self.versions: list[int] | None = None
+        self.programs: dict[Any, _Program] = {}
+        first = [_example(x) for x in example_inputs]
+        if all(isinstance(x, (torch.Tensor, int)) for x in first):
+            with compile_lock:  # dynamo has it already
+                self._made(self._key(first, self.static), first, self.static)
 
     def __call__(self, *args: Any) -> Any:
-        versions = [args[k]._version for k in self.static if not args[k].is_inference()]
-        if versions != self.versions:
-            if self.versions is not None and self.compiled:
-                _LOG.warning("a parameter or a buffer has changed: the graph is compiled again")
-            self.versions, self.compiled = versions, {}
-        key = tuple(_size(args[k]) for k in self.given) if self.open else ()
-        run = self.compiled.get(key)
-        if run is None:
-            run = self.compiled[key] = self._compiled(args)
-        return run(*args)
+        static = self.static
+        key = self._key(args, static)
+        program = self.programs.get(key)
+        if program is None or program.changed(args) != []:
+            with compile_lock:  # of what dynamo and AOT autograd share
+                program = self._current(args)
+        made = program.run(*args)
+        if program.fresh:
+            program.fresh = False
+            written = program.changed(args)
+            if written:  # the graph itself writes it
+                with compile_lock:
+                    self._without(set(written))
+        return made
 
-    def _compiled(self, args: Sequence[Any]) -> Callable[..., Any]:
-        """The graph for the sizes of these arguments."""
+    def _key(self, args: Sequence[Any], static: Sequence[int]) -> Any:
+        sizes = tuple(_size(args[k]) for k in self.given) if self.open else ()
+        numbers = tuple(_bits(args[k]) for k in self.numbers)
+        return tuple(map(id, (args[k] for k in static))), sizes, numbers, static
+
+    def _current(self, args: Sequence[Any]) -> _Program:
+        """The program for these arguments, which is made where there is none that is right."""
+        static = self.static
+        unseen = {k for k in static if not can_stand_still(args[k])}
+        if unseen:
+            static = self._without(unseen)
+        key, changes = self._key(args, static), 0
+        program = self.programs.get(key)
+        if program is not None:
+            changed = program.changed(args)
+            if changed == []:
+                return program
+            if changed:
+                changes = program.changes + 1
+                static = self._after_change(changed, changes, key)
+        return self._made(self._key(args, static), args, static, changes)
+
+    def _after_change(self, changed: Sequence[int], changes: int, key: Any) -> tuple[int, ...]:
+        """Forget what was made for tensors that hold something else now; what is static still."""
+        _LOG.warning("a parameter or a buffer has changed: the graph is compiled again")
+        for other in list(self.programs):
+            if other[0] == key[0]:
+                self.programs.pop(other, None)
+        if changes < _MOST_CHANGES:
+            return self.static
+        _LOG.warning("it changes again and again: it is an input from now on")
+        return self._without(set(changed))
+
+    def _without(self, places: set[int]) -> tuple[int, ...]:
+        """Fewer constants: these arguments are inputs from now on."""
+        self.static = tuple(k for k in self.static if k not in places)
+        self.programs.clear()
+        return self.static
+
+    def _made(
+        self, key: Any, args: Sequence[Any], static: tuple[int, ...], changes: int = 0
+    ) -> _Program:
+        """A program for these arguments, which is kept."""
+        if len(self.programs) >= _MOST_PROGRAMS:
+            if not self.open and not self.numbers and static:
+                _LOG.warning("too many modules share a graph: their weights are inputs from now on")
+                static = self._without(set(static))
+                key = self._key(args, static)
+            else:
+                self.programs.pop(next(iter(self.programs)), None)
+        programs = self.programs
+        frozen = Frozen([args[k] for k in static], lambda _: programs.pop(key, None))
+        made = _Program(static, frozen, self._run_of(args, static, key), changes)
+        programs[key] = made
+        return made
+
+    def _run_of(self, args: Sequence[Any], static: tuple[int, ...], key: Any) -> Callable[..., Any]:
+        """The graph for these arguments; PyTorch's own where it cannot be traced."""
+        if self.numbers and len({k[2] for k in self.programs} | {key[2]}) > _MOST_NUMBERS:
+            self.report.stayed["the whole graph"] = "a number that Python gives keeps changing"
+            _LOG.warning("%s", self.report)
+            return self._plain
+        try:
+            return self._compiled(args, static)
+        except Exception as error:  # whatever it is: what eager PyTorch can do is done
+            self.report.stayed["the whole graph"] = cause(error)
+            _LOG.warning("%s", self.report)
+            return self._plain
+
+    def _plain(self, *args: Any) -> Any:
+        return self.module.forward(*args)
+
+    def _compiled(self, args: Sequence[Any], static: tuple[int, ...]) -> Callable[..., Any]:
+        """The graph for the constants, the sizes and the numbers of these arguments."""
         sizes = ", ".join(str(_size(args[k])) for k in self.given)
         if self.report.compilations:
             self.report.parts.clear()
             _LOG.warning("the graph is compiled again, for inputs of the sizes %s", sizes)
         self.report.compilations.append(sizes)
-        own = {_key(args[k]) for k in self.given if isinstance(args[k], torch.Tensor)}
-        constants = {_key(args[k]) for k in self.static} - own
+        known = set(static)
+        inputs = [x for k, x in enumerate(args) if k not in known and isinstance(x, torch.Tensor)]
+        own = {key_of(x) for x in inputs if can_stand_still(x)}
+        constants = {key_of(args[k]) for k in static} - own
 
         def compile_parts(module: Any, _: Any) -> Any:
             made = partitioned(
-                module, lambda part: _Part(part, constants, self.options, self.report), self.report
+                module,
+                lambda part, given: Part(part, given, constants, self.options, self.report),
+                self.report,
             )
             _LOG.log(logging.WARNING if self.report.stayed else logging.INFO, "%s", self.report)
             return make_boxed_func(made.forward)
 
         parts: Any = compile_parts  # of fewer words than its type in PyTorch
-        with torch.no_grad():
+        module = self.module
+        if self.numbers:
+            module = _with_numbers(module, {k: args[k].item() for k in self.numbers})
+        # sizes are those of the arguments: dynamo's context would leave them open
+        with torch.no_grad(), tracing(None), _compiling():
             return aot_module_simplified(
-                self.module, list(args), fw_compiler=parts, bw_compiler=parts,
+                module, list(args), fw_compiler=parts, bw_compiler=parts,
                 inference_compiler=parts, decompositions=_kept(decompositions(torch)),
             )  # fmt: skip
 
 
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """Say that PyTorch compiles: while AOT autograd traces, other threads may call what they have.
+
+    To trace sets a flag of the whole process, at which dynamo refuses calls else. Under its lock.
+    """
+    state: Any = torch.compiler
+    before, state._is_compiling_flag = state._is_compiling_flag, True
+    try:
+        yield
+    finally:
+        state._is_compiling_flag = before
+
+
 def _kept(table: Any) -> dict[Any, Any]:
     return dict(table.items())
+
+
+def _is_static(x: Any) -> bool:
+    return can_stand_still(x) and (
+        isinstance(x, torch.nn.Parameter) or get_static_address_type(x) is not None
+    )
 
 
 def _is_open(placeholder: Any) -> bool:
@@ -148,66 +279,38 @@ def _is_open(placeholder: Any) -> bool:
     return isinstance(meta, (int, torch.SymInt))
 
 
+def _example(x: Any) -> Any:
+    """An argument with which a graph is compiled first."""
+    return x.node.hint if isinstance(x, torch.SymInt) else x
+
+
 def _size(x: Any) -> Any:
     return tuple(x.shape) if isinstance(x, torch.Tensor) else x
 
 
-def _key(x: torch.Tensor) -> Key:
-    return tuple(x.shape), x.data_ptr()
+def _numbers_of(placeholder: Any) -> list[Any]:
+    """The nodes that read a number out of an argument: dynamo gives Python's floats so."""
+    return [n for n in placeholder.users if n.op == "call_method" and n.target == "item"]
 
 
-class _Part(torch.nn.Module):
-    """A part of a graph, compiled when it is called first: then its constants are known.
+def _bits(x: torch.Tensor) -> bytes:
+    """A number as bytes, by which NaN equals itself and the zeros differ."""
+    return bytes(x.detach().reshape(1).view(torch.uint8).tolist())
 
-    Args:
-        part: its nodes.
-        constants: shapes and addresses of the tensors that are constants.
-        options: of ``torch.compile``.
-        report: is told if it cannot be compiled.
-    """
 
-    def __init__(
-        self, part: Any, constants: set[Key], options: dict[str, Any], report: Report
-    ) -> None:
-        super().__init__()
-        self.part, self.constants = part, constants
-        self.options, self.report = options, report
-        self.model: Model | None = None
-        self.tried = False
-        self.lock = threading.Lock()
-
-    def forward(self, *args: Any) -> Any:
-        """The part's results."""
-        with self.lock:
-            if not self.tried:
-                self.tried = True
-                self._compile(args)
-            if self.model is None:
-                return self.part(*args)
-            made = [torch.empty(v.shape, dtype=_DTYPES[v.dtype]) for v in self.model.outputs]
-            given = [as_array(args[k]) for k in self.taken]
-            self.model.run(given, [as_array(x) for x in made])
-        return made[0] if self.single else made
-
-    def _compile(self, args: Sequence[Any]) -> None:
-        work = Translation(GraphBuilder())
-        nodes = list(self.part.graph.nodes)
-        self.taken: list[int] = []
-        placeholders = [n for n in nodes if n.op == "placeholder"]
-        try:
-            for k, (node, x) in enumerate(zip(placeholders, args)):
-                if not isinstance(x, torch.Tensor) or _key(x) in self.constants:
-                    work.constant(node, x)
-                else:
-                    work.input(node)
-                    self.taken.append(k)
-            for node in nodes:
-                if node.op == "call_function":
-                    work.run(node)
-            (returned,) = next(n for n in nodes if n.op == "output").args
-            self.single = not isinstance(returned, (list, tuple))
-            found = outputs_of(work, [returned] if self.single else list(returned))
-            self.model = compile(work.builder.graph(found), **self.options)
-        except WhetError as error:
-            self.report.stayed["a part"] = cause(error)
-            _LOG.warning("a part stays in PyTorch: %s", error)
+def _with_numbers(module: Any, numbers: Mapping[int, Any]) -> Any:
+    """The graph in which arguments' numbers are known."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    placeholders = graph.find_nodes(op="placeholder")
+    known: dict[Any, Any] = {}
+    for k, value in numbers.items():
+        known |= dict.fromkeys(_numbers_of(placeholders[k]), value)
+    users = dict.fromkeys(user for node in known for user in node.users)
+    for user in users:
+        user.args, user.kwargs = torch.fx.node.map_arg(
+            (user.args, user.kwargs), lambda n: known.get(n, n)
+        )
+    for node in known:
+        graph.erase_node(node)
+    return torch.fx.GraphModule(module, graph)

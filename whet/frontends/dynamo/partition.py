@@ -12,7 +12,7 @@ from whet.frontends.dynamo.report import Report
 from whet.frontends.torch.operators.shapes import VIEWS
 from whet.frontends.torch.translation import Translation, fixed
 
-CompilePart = Callable[[Any], Any]
+CompilePart = Callable[[Any, list[bool]], Any]
 
 
 def partitioned(module: Any, compile_part: CompilePart, report: Report) -> Any:
@@ -20,7 +20,8 @@ def partitioned(module: Any, compile_part: CompilePart, report: Report) -> Any:
 
     Args:
         module: a ``GraphModule`` of ATen operators, which is changed.
-        compile_part: what a part becomes, from the part as a ``GraphModule``.
+        compile_part: what a part becomes, from the part as a ``GraphModule`` and for each of its
+            arguments whether the module itself is given it.
         report: is told what stays, and why.
     """
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -45,11 +46,11 @@ def partitioned(module: Any, compile_part: CompilePart, report: Report) -> Any:
     )
     parts = [p for p in partitioner.propose_partitions() if any(_computes(n) for n in p.nodes)]
     made = partitioner.fuse_partitions(parts)
-    child: Any
-    for name, child in list(made.named_children()):
-        nodes = sum(n.op == "call_function" for n in child.graph.nodes)
-        report.parts.append(nodes)
-        setattr(made, name, compile_part(child))
+    for call in list(made.graph.find_nodes(op="call_module")):
+        child = getattr(made, call.target)
+        report.parts.append(sum(n.op == "call_function" for n in child.graph.nodes))
+        given = [getattr(a, "op", None) == "placeholder" for a in call.args]
+        setattr(made, call.target, compile_part(child, given))
     return made
 
 
@@ -75,15 +76,16 @@ def _reason(node: Any) -> str | None:
                 shape, dtype = fixed(meta, x.name)
                 work.values[x] = builder.input(x.name, shape, dtype)
         work.run(node)
-    except WhetError as error:
+    except Exception as error:  # whatever it is: what eager PyTorch can do is done
         return cause(error)
     return None
 
 
-def cause(error: WhetError) -> str:
+def cause(error: Exception) -> str:
     """Why something could not be, in one line."""
-    why = error.args[1] if len(error.args) > 1 else ""
-    return str(why() if callable(why) else why) or str(error).splitlines()[0]
+    why = error.args[1] if isinstance(error, WhetError) and len(error.args) > 1 else ""
+    text = str(why() if callable(why) else why) or str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 def _results(maker: Any, builder: GraphBuilder) -> list[Value | None]:

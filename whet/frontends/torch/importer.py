@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
@@ -77,6 +78,12 @@ def exported(module: Any, inputs: Sequence[Any] | None) -> Any:
             f"compile({type(module).__name__})", "no example inputs tell the sizes of its arrays",
             "compile(module, inputs=(x,))",
         )  # fmt: skip
+    if not isinstance(inputs, (torch.Tensor, list, tuple)):
+        raise ArgumentError(
+            f"compile({type(module).__name__}, inputs=...)",
+            f"it is {type(inputs).__name__}, no tuple of what the module takes",
+            "compile(module, inputs=(x,))",
+        )  # fmt: skip
     given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     try:
         with torch.no_grad():
@@ -110,6 +117,12 @@ def decompositions(torch: Any) -> Any:
 
 def _with_sizes(torch: Any, program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     """The program once more, for inputs of fixed sizes."""
+    if not isinstance(shapes, Mapping):
+        raise ArgumentError(
+            "from_torch(shapes=...)",
+            f"it is {type(shapes).__name__}, no dict of names and shapes: a program has one set",
+            "shapes={'x': (8, 3, 32, 32)}",
+        )  # fmt: skip
     metas = {n.name: n.meta["val"] for n in program.graph.nodes if n.op == "placeholder"}
     names = program.graph_signature.user_inputs
     for name in shapes:
@@ -120,11 +133,48 @@ def _with_sizes(torch: Any, program: Any, shapes: Mapping[str, Sequence[int]]) -
     inputs = []
     for name in names:
         meta = metas[name]
-        size = tuple(shapes.get(name, meta.shape))
-        if not all(isinstance(d, int) for d in size):
+        if not isinstance(meta, torch.Tensor):
+            if name in shapes:
+                raise ArgumentError(
+                    f"from_torch(shapes={{{name!r}: ...}})", f"the input is {meta!r}, no tensor"
+                )
+            inputs.append(meta)
+            continue
+        inputs.append(torch.zeros(_size(name, shapes.get(name), meta), dtype=meta.dtype))
+    try:
+        return torch.export.export(program.module(), tuple(inputs))
+    except Exception as error:  # of many kinds, as PyTorch's checks raise
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ArgumentError(
+            f"from_torch(shapes={dict(shapes)})", f"torch.export cannot export it so: {why}"
+        ) from error
+
+
+def _size(name: str, given: Any, meta: Any) -> tuple[int, ...]:
+    """The shape that an input is to have, which its program leaves open.
+
+    Raises:
+        ArgumentError: it is no shape, or the program has another one.
+    """
+    who = f"from_torch(shapes={{{name!r}: {given!r}}})"
+    if given is None:
+        given = tuple(meta.shape)
+        if not all(isinstance(d, int) for d in given):
             raise ArgumentError(f"input {name!r}", "its shape is open", f"shapes={{{name!r}: ()}}")
-        inputs.append(torch.zeros(size, dtype=meta.dtype))
-    return torch.export.export(program.module(), tuple(inputs))
+        return given
+    try:
+        size = tuple(index(d) for d in given)
+    except TypeError:
+        size = (-1,)
+    if isinstance(given, (str, bytes)) or any(d < 0 for d in size):
+        raise ArgumentError(who, "it is no shape", "shapes={'x': (8, 3, 32, 32)}")
+    known = [isinstance(d, int) for d in meta.shape]
+    if len(size) != len(known) or any(k and a != b for k, a, b in zip(known, size, meta.shape)):
+        raise ArgumentError(
+            who, f"the program's input has the shape {[*map(str, meta.shape)]}",
+            "torch.export.export(..., dynamic_shapes=...) leaves a dimension open",
+        )  # fmt: skip
+    return size
 
 
 def _check_changes(program: Any) -> None:

@@ -39,6 +39,7 @@ def _elements(d):
     yield "elu.default", (x, 1.5, 1.2, 0.7)
     yield "elu.default", (x, 1.5, 1.2)
     yield "softplus.default", (x, 2.0)
+    yield "softplus.default", (9 * x,)
     yield "gelu.default", (x,), {"approximate": "tanh"}
     yield "isinf.default", (torch.tensor([1.0, -torch.inf, torch.nan], dtype=F64),)
     yield "isnan.default", (torch.tensor([1.0, -torch.inf, torch.nan], dtype=F64),)
@@ -237,3 +238,17 @@ def cases(seed):
 def missing(found):
     """Operators of the table that no case calls."""
     return set(TABLE) - {name for name, *_ in found}
+
+
+def odd_cases():
+    """What rounds, thresholds and infinities make; never left out."""
+    x = torch.linspace(-25, 25, 17, dtype=F64)
+    yield "aten.softplus.default", (x, 2.0, 3.0), {}
+    yield "aten.softplus.default", (x, 1.0, 0.25), {}
+    yield "aten.softplus.default", (x,), {}
+    yield "aten.softplus.default", (x.float(), 1.0, 1.0), {}
+    odd = torch.tensor([0, -0.0, 1, -1, 5, -5, 7.5, torch.inf, -torch.inf, torch.nan], dtype=F64)
+    a, b = odd.repeat_interleave(len(odd)), odd.repeat(len(odd))
+    yield "aten.div.Tensor_mode", (a, b), {"rounding_mode": "floor"}
+    for number in (0.0, -torch.inf, 2.5):
+        yield "aten.div.Scalar_mode", (odd, number), {"rounding_mode": "floor"}

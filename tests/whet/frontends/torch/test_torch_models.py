@@ -172,6 +172,29 @@ def test_open_sizes():
     with pytest.raises(ArgumentError, match="its inputs are input"):
         whet.from_torch(program, shapes={"x": (7, 5)})
 
+    with pytest.raises(ArgumentError, match="no dict of names and shapes"):
+        whet.compile(program, shapes=[{"input": (7, 5)}])
+    for wrong, why in ((5, "no shape"), ((7, "a"), "no shape"), ((7, 6), "has the shape"),
+                       ((7,), "has the shape"), ((99, 5), "cannot export")):  # fmt: skip
+        with pytest.raises(ArgumentError, match=why):
+            whet.from_torch(program, shapes={"input": wrong})
+    static = torch.export.export(module, (x,))
+    with pytest.raises(ArgumentError, match="has the shape"):
+        whet.compile(static, shapes={"input": (7, 5)})
+
+
+def test_arrays_that_a_model_is_given():
+    """Their bytes in another order, tensors with gradients, and what is no array."""
+    module, x = nn.Linear(5, 3), torch.randn(4, 5)
+    model, wanted = whet.compile(module, inputs=(x,), target=TARGET), module(x).detach().numpy()
+    plain = x.numpy()
+    for given in (plain.astype(">f4"), x.clone().requires_grad_(), plain.tolist(), x.t().t()):
+        array = np.array(given, np.float32) if isinstance(given, list) else given
+        np.testing.assert_allclose(model(array), wanted, rtol=1e-5, atol=1e-5)
+    for wrong in (torch.empty(4, 5, device="meta"), [[1], [1, 2]], x.to_sparse(), "x", None):
+        with pytest.raises(ArgumentError):
+            model(wrong)
+
 
 def test_a_constant_is_the_parameter_itself():
     module = nn.Linear(33, 17)
@@ -186,6 +209,9 @@ def test_errors():
         whet.from_torch(module)
     with pytest.raises(ArgumentError, match="no example inputs"):
         whet.compile(module)
+    for wrong in (3, {"x": x}):
+        with pytest.raises(ArgumentError, match="no tuple of what the module takes"):
+            whet.compile(module, inputs=wrong)
     with pytest.raises(ArgumentError, match=r"torch\.export cannot export it"):
         whet.compile(module, inputs=(torch.randn(2, 4),))
     with pytest.raises(ArgumentError, match="on meta: compiled models take tensors in the CPU's"):

@@ -4,7 +4,7 @@ import operator
 
 import numpy as np
 import torch
-from aten_cases import cases, missing
+from aten_cases import cases, missing, odd_cases
 from torch._subclasses import FakeTensorMode
 
 import whet
@@ -96,4 +96,11 @@ def test_each_operator(seeds):
     many = _Many()
     for k in chosen:
         many.add(*found[k])
+    many.check()
+
+
+def test_odd_numbers():
+    many = _Many()
+    for case in odd_cases():
+        many.add(*case)
     many.check()

@@ -86,7 +86,24 @@ def _floor_divide(n: AtenNode, a: Value, b: Value) -> Value:
     """What is left when the remainder, which has the divisor's sign, is taken away."""
     whole = n.add("subtract", [a, n.add("remainder", [a, b])])
     made = n.add("divide", [whole, b])
-    return n.add("round", [made]) if _is_float(n.dtype) else made
+    if not _is_float(n.dtype):
+        return made
+    made = n.add("round", [made])
+    other = n["other"]
+    if not isinstance(other, Value) and math.isfinite(other) and other != 0:
+        return made
+    return _of_odd_divisors(n, a, b, made)
+
+
+def _of_odd_divisors(n: AtenNode, a: Value, b: Value, made: Value) -> Value:
+    """The quotient, where a divisor is zero, or infinite and divides a finite element."""
+    zero, one, infinite = (n.constant(x, n.dtype) for x in (0, -1, math.inf))
+    made = n.add("where", [n.add("equal", [b, zero]), n.add("divide", [a, b]), made])
+    signs = n.add("logical_xor", [n.add("less", [a, zero]), n.add("less", [b, zero])])
+    apart = n.add("logical_and", [signs, n.add("not_equal", [a, zero])])
+    is_finite = n.add("less", [n.add("abs", [a]), infinite])
+    below = n.add("logical_and", [n.add("isinf", [b]), is_finite])
+    return n.add("where", [below, n.add("where", [apart, one, zero]), made])
 
 
 def _remainder(truncated: bool) -> Translate:
@@ -189,12 +206,16 @@ def _elu(n: AtenNode) -> Value:
 
 
 def _softplus(n: AtenNode) -> Value:
-    """The threshold, from which on PyTorch takes the element itself, changes nothing but digits."""
+    """From its threshold on PyTorch takes the element itself; 20 changes no digit of float32."""
     x, beta = n.value("self"), float(n.get("beta", 1))
-    if beta == 1.0:
-        return n.add("softplus", [x])
-    made = n.add("softplus", [n.add("multiply", [x, n.constant(beta, x.dtype)])])
-    return n.add("multiply", [made, n.constant(1 / beta, x.dtype)])
+    threshold = float(n.get("threshold", 20))
+    scaled = x if beta == 1.0 else n.add("multiply", [x, n.constant(beta, x.dtype)])
+    made = n.add("softplus", [scaled])
+    if beta != 1.0:
+        made = n.add("multiply", [made, n.constant(1 / beta, x.dtype)])
+    if threshold >= 20 and x.dtype != "float64":
+        return made
+    return n.add("where", [n.add("greater", [scaled, n.constant(threshold, x.dtype)]), x, made])
 
 
 def _logarithm(base: float) -> Translate:
