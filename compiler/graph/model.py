@@ -231,8 +231,9 @@ def _fitting(v: Value, given: Any) -> np.ndarray:
     if isinstance(given, np.ndarray) and not given.dtype.isnative:
         given = given.astype(given.dtype.newbyteorder("="))
     try:
-        # numpy itself takes no bfloat16 of another library's
-        array = shared(given) if hasattr(given, "__dlpack__") else np.asarray(given)
+        # numpy itself takes no bfloat16 of another library's, and gives none of its own
+        is_other = hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray)
+        array = shared(given) if is_other else np.asarray(given)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, WhetError):
             raise
