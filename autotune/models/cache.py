@@ -31,7 +31,7 @@ from whet.compiler.runtime.package.container import chunks, unpacked
 from whet.compiler.target import Target
 
 LIMIT_BYTES = 2048 * MEBIBYTE
-"""What all entries may take together; those that were not used for longest go."""
+"""The bytes of all entries; those that were not used for longest go."""
 
 
 class ModelCache:
@@ -95,7 +95,7 @@ class ModelCache:
 
 
 class CacheWarning(UserWarning):
-    """What was built is kept nowhere."""
+    """Nothing that was built is kept."""
 
 
 @once
@@ -220,7 +220,7 @@ def _configs_are_given() -> bool:
 
 @once
 def _built_by() -> str:
-    """What builds: Whet's own files, and the libraries that change what it makes."""
+    """The builder's identity: Whet's own files, and the libraries that change what it makes."""
     import importlib.util
 
     from whet.compiler.installed import code_digest

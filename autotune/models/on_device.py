@@ -69,7 +69,7 @@ class _Uploaded(Constants):
         return f"{self._digests[one.made_of]} {one.shape}"
 
     def uploads(self) -> list[Upload]:
-        """What comes into the device's memory, and where."""
+        """The uploads into the device's memory, and their places."""
         found = []
         together: dict[Any, tuple[Stored, dict[int, int]]] = {}
         for place, one in self._places.values():

@@ -253,5 +253,5 @@ _PAGE = 4096
 
 
 def _new(v: Value) -> Callable[[tuple[int, ...], np.dtype], np.ndarray]:
-    """What makes an output's array: numpy where it is small, as lines of the caches matter not."""
+    """The maker of an output's array: numpy where it is small and lines of caches matter not."""
     return np.empty if v.bytes < _PAGE else aligned_empty

@@ -40,7 +40,7 @@ def holds(make, wanted, *arrays, tolerance=0.0, gpu=True):
 
 
 def results(make, *arrays):
-    """What an operator makes of arrays, outputs poisoned before."""
+    """An operator's result for arrays, outputs poisoned before."""
     tensors = [te.placeholder(a.shape, str(a.dtype), name=f"x{k}") for k, a in enumerate(arrays)]
     made = make(*tensors)
     made = list(made) if isinstance(made, (list, tuple)) else [made]

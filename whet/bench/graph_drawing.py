@@ -89,14 +89,14 @@ def graph_svg(graph: Graph, rows: Sequence[GroupRow], title: str) -> Markup:
 
 
 def _made(graph: Graph, v: Value, maker: dict[Value, int]) -> Value | None:
-    """What a group makes that an output is, reshaped or not; None: nothing does."""
+    """The group's value that an output is, reshaped or not; None: there is none."""
     while v not in maker and v in graph.producers:
         v = graph.producers[v].reads[0]
     return v if v in maker else None
 
 
 def _legend(rows: Sequence[GroupRow], timed: bool) -> list[Markup]:
-    """What the colours mean."""
+    """The legend of the colours."""
     used = dict.fromkeys([*(COLOURS[row.kind] for row in rows), OUTSIDE])
     drawn, x = [], MARGIN
     for colour, word in used:

@@ -106,7 +106,7 @@ def transposed_convolution(
 
 @dataclass(frozen=True)
 class _Sizes:
-    """What a transposed convolution's indices are made of, a number for each spatial dimension.
+    """Numbers of a transposed convolution, one for each spatial dimension.
 
     Attributes:
         image, window, strides: theirs.

@@ -15,7 +15,7 @@ TARGET = "llvm -mcpu=x86-64-v3 -num_threads=1"
 
 
 def total(costs, edges, there):
-    """What a choice costs: each thing's own, and the edges that it cuts."""
+    """The cost of a choice: each thing's own, and the edges that it cuts."""
     own = sum(cost[k in there] for k, cost in enumerate(costs))
     return own + sum(
         c for one, others, c in edges if any((o in there) != (one in there) for o in others)

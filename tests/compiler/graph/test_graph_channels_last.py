@@ -1,4 +1,4 @@
-"""What the pass makes of nodes that compute with the channels last."""
+"""Graphs whose nodes compute with the channels last, as the pass makes them."""
 
 import numpy as np
 

@@ -42,7 +42,7 @@ largest of all numbers.
 
 
 def becomes(name, schema):
-    """What an operator becomes, in words; None for one that is refused."""
+    """An operator's fate in words; None for one that is refused."""
     from whet.frontends.onnx.control import CONTROL, SEQUENCES
     from whet.frontends.onnx.operators import TABLE
     from whet.frontends.onnx.operators.refused import KNOWN, REFUSED

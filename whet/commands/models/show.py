@@ -160,7 +160,7 @@ def _table(rows: Sequence[GroupRow], more: Mapping[str, Sequence[str]]) -> list[
 
 
 def _whole(rows: Sequence[GroupRow], target: Target) -> str:
-    """What all groups are together."""
+    """The sum of all groups."""
     from whet.bench.graph_drawing import amount
     from whet.search_spaces.values.counted import counted
 

@@ -42,7 +42,7 @@ def whet_backend(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """What ``torch.compile(module, backend="whet", options={...})`` runs in a graph's place.
+    """The backend of ``torch.compile(module, backend="whet", options={...})``.
 
     Args:
         module: a graph that dynamo found.
@@ -83,7 +83,7 @@ def register() -> None:
 
 @dataclass
 class _Program:
-    """What a graph was compiled to.
+    """The compiled form of a graph.
 
     Attributes:
         static: the places of the arguments that are its constants.

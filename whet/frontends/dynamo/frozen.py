@@ -27,7 +27,7 @@ class Frozen:
         self._seen = [(weakref.ref(x, died), _Held(x)) for x in tensors]
 
     def changed(self, tensors: Sequence[torch.Tensor]) -> list[int] | None:
-        """Which of the tensors have changed; None: they are others."""
+        """The tensors that have changed; None: they are others."""
         found = []
         for k, ((ref, held), x) in enumerate(zip(self._seen, tensors)):
             if ref() is not x:
@@ -38,7 +38,7 @@ class Frozen:
 
 
 class _Held:
-    """What one tensor held.
+    """The contents that one tensor had.
 
     Its version counts the writes of PyTorch. Writes by ``.data`` or through numpy it does not
     count: they are seen by comparing small tensors as a whole and sixteen elements of others.

@@ -1,4 +1,4 @@
-"""Which nodes of an FX graph are compiled: those that a trial translates."""
+"""The nodes of an FX graph that are compiled: those that a trial translates."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def cause(error: Exception) -> str:
 
 
 def _results(maker: Any, builder: GraphBuilder) -> list[Value | None]:
-    """Which results of an operator with several a translation gives."""
+    """The results that a translation gives of an operator with several."""
     trial = Translation(GraphBuilder())
     for x in maker.all_input_nodes:
         shape, dtype = fixed(x.meta.get("val"), x.name)

@@ -1,4 +1,4 @@
-"""What of a module is compiled, and what stayed in PyTorch."""
+"""The report: what of a module is compiled, and what stayed in PyTorch."""
 
 from __future__ import annotations
 

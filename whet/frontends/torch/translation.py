@@ -37,7 +37,7 @@ class Translation:
         self.values: dict[Any, Any] = {}
 
     def constant(self, node: Any, tensor: Any) -> None:
-        """What an FX node stands for is known."""
+        """The value of an FX node is known."""
         import torch
 
         if not isinstance(tensor, torch.Tensor):
@@ -105,7 +105,7 @@ class Translation:
         return [*listed, *[None] * (len(many) - len(listed))]
 
     def _folded(self, node: Any) -> Any:
-        """What a node makes of known tensors; None where it is left to the model."""
+        """A node's results for known tensors; None where it is left to the model."""
         import torch
 
         known: dict[Any, Any] = {}

@@ -241,7 +241,7 @@ def missing(found):
 
 
 def odd_cases():
-    """What rounds, thresholds and infinities make; never left out."""
+    """Roundings, thresholds and infinities; never left out."""
     x = torch.linspace(-25, 25, 17, dtype=F64)
     yield "aten.softplus.default", (x, 2.0, 3.0), {}
     yield "aten.softplus.default", (x, 1.0, 0.25), {}

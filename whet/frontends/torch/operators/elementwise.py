@@ -83,7 +83,7 @@ def _divide(n: AtenNode) -> Value:
 
 
 def _floor_divide(n: AtenNode, a: Value, b: Value) -> Value:
-    """What is left when the remainder, which has the divisor's sign, is taken away."""
+    """The floor of a quotient: what is left without the remainder, which has the divisor's sign."""
     whole = n.add("subtract", [a, n.add("remainder", [a, b])])
     made = n.add("divide", [whole, b])
     if not _is_float(n.dtype):

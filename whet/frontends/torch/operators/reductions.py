@@ -34,7 +34,7 @@ def _keeps(n: AtenNode) -> bool:
 
 
 def _truth(operator: str) -> Translate:
-    """Whether any element, or each, differs from 0."""
+    """True where any element, or each, differs from 0."""
 
     def translate(n: AtenNode) -> Value:
         x = n.value("self")
