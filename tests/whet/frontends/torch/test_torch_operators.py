@@ -80,7 +80,8 @@ class _Many:
         for k, array in zip(kept, out):
             wanted = self.wanted[k]
             assert array.dtype == wanted.dtype, self.names[k]
-            np.testing.assert_allclose(array, wanted, rtol=1e-11, atol=1e-13, err_msg=self.names[k])
+            far = (2e-6, 1e-10) if array.dtype == np.float32 else (1e-11, 1e-13)
+            np.testing.assert_allclose(array, wanted, *far, err_msg=self.names[k])
 
 
 def test_each_operator(seeds):
