@@ -126,7 +126,7 @@ def test_columns_come_first_where_that_is_less() -> None:
 
 @pytest.mark.parametrize("at", ["u", "v", "j"])
 def test_windows_whose_elements_have_weights_of_their_place(at: str) -> None:
-    """What is beside the read of a window's element moves with it, or the rule does not apply."""
+    """Neighbours of the read of a window's element move with it, or the rule does not apply."""
     x = te.placeholder((2, 3, 16, 33), name="x")
     u, w = te.reduce_axis((0, 3), name="u"), te.reduce_axis((0, 3), name="v")
 

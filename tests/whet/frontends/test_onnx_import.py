@@ -72,7 +72,7 @@ def test_shapes_are_folded():
     ],
 )
 def test_known_weights_that_are_parts_of_others(node, inputs, shape):
-    """What is folded is a view of the weight with strides of its own."""
+    """A folded weight is a view with strides of its own."""
     w = np.arange(20, dtype="float32").reshape(5, 4)
     constants = {"w": w, "zero": [0], "five": [5], "axis": [0], "two": [2]}
     constants = {n: np.asarray(a, "int64" if a is not w else None) for n, a in constants.items()}
