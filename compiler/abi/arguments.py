@@ -43,7 +43,7 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
     given = [d for b in buffers for d in b.shape] + [d for b in buffers for d in _strides(b)]
     symbols = list(dict.fromkeys(d for d in given if isinstance(d, Var) and d not in scalars))
     known = scalars.union(symbols)
-    handed -= {id(moved.get(b, b)) for b in read_only}
+    handed -= {moved.get(b, b).data for b in read_only}
     params: list[BufferParam | ScalarParam] = []
     taken = {printer.name(v, _readable(v.name)) for v in (*own, *symbols)}
     for p in func.params:
@@ -54,7 +54,7 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
         shape, strides = (
             tuple(from_expr(d, printer.name) for d in dims) for dims in (p.shape, _strides(p))
         )
-        written = id(p) in stored | handed
+        written = p.data in stored | handed
         name = f"v{p.name}" if p.name.isdecimal() else p.name  # launches are handed numbers, too
         params.append(BufferParam(_fresh(name, taken), p.dtype, shape, written, strides))
     for v in free:
@@ -85,15 +85,15 @@ def _fresh(wanted: str, taken: set[str]) -> str:
     return name
 
 
-def _uses(body: Stmt) -> tuple[set[int], set[int], list[Var]]:
+def _uses(body: Stmt) -> tuple[set[Var], set[Var], list[Var]]:
     """The uses of buffers and variables in a body.
 
     Returns:
-        The ids of the buffers that it stores to, of those that it hands to functions which may
-        write them, and the variables that it does not define itself.
+        The memory that it stores to, that which it hands to functions which may write it (a
+        buffer may be one of several views of it), and the variables that it does not define.
     """
-    written: set[int] = set()
-    handed: set[int] = set()
+    written: set[Var] = set()
+    handed: set[Var] = set()
     used: dict[Var, None] = {}
     defined: set[Var] = set()
     definitions = (For, LetStmt, Let)
@@ -102,11 +102,11 @@ def _uses(body: Stmt) -> tuple[set[int], set[int], list[Var]]:
             case Var():
                 used[n] = None
             case BufferStore():
-                written.add(id(n.buffer))
+                written.add(n.buffer.data)
             case BufferView():
-                handed.add(id(n.buffer))
+                handed.add(n.buffer.data)
             case Call(args=(BufferLoad() as first, *_)) if may_write(n):
-                handed.add(id(first.buffer))
+                handed.add(first.buffer.data)
             case AttrStmt(key="thread_extent"):
                 defined.add(n.node)
             case For() | LetStmt() | Let():

@@ -285,3 +285,26 @@ def test_misuse_says_what_is_wrong():
         tir.call_packed(3)
     with pytest.raises(ArgumentError, match="a NoneType cannot be handed"):
         tir.call_packed("f", None)
+
+
+def test_what_is_stored_through_another_shape_of_an_output_is_written():
+    """An argument that a kernel writes through a view must be writable like any other."""
+
+    def reversed_rows(ins, outs):
+        ib = ir_builder.create()
+        given, made = (ib.buffer_ptr(b, shape=(5, 3)) for b in (ins[0], outs[0]))
+        with ib.for_range(0, 5, name="i") as i, ib.for_range(0, 3, name="j") as j:
+            made[i, j] = given[i, 2 - j]
+        return ib.get()
+
+    a = te.placeholder((15,), name="A")
+    b = te.extern((15,), [a], reversed_rows, name="B")
+    f = driver.build(te.create_schedule(b.op), [a, b])
+    assert [p.written for p in f.entry_func.signature.params] == [False, True]
+    x = np.random.default_rng().random(15, "float32")
+    out = np.full(15, np.nan, "float32")
+    f(x, out)
+    np.testing.assert_array_equal(out.reshape(5, 3), x.reshape(5, 3)[:, ::-1])
+    out.flags.writeable = False
+    with pytest.raises(ArgumentError, match="read-only"):
+        f(x, out)
