@@ -97,6 +97,8 @@ def unannotated_leaf(stage: Stage, axis: IterVar, request: Text, pragmas: bool =
     attr = stage.attr(axis)
     if attr.bind_thread is not None:
         said = f"bound to {attr.bind_thread.thread_tag}"
+    elif attr.tensor_intrin is not None:
+        said = "tensorized"
     elif attr.kind != SERIAL:
         said = attr.kind
     else:
