@@ -273,6 +273,8 @@ class Lanes:
         return Let(var, value, body, body.dtype)
 
     def _call(self, n: Call) -> PrimExpr:
+        if n.op.startswith("call_llvm_"):  # its name says how many lanes it takes
+            raise NotVectorizable
         return self._if_then_else(n) if n.op == "if_then_else" else self._each(n)
 
     def _blended(self, n: BufferLoad) -> PrimExpr | None:
