@@ -59,7 +59,7 @@ def decl_tensor_intrin(
     >>> a = te.placeholder((4,), name="a")
     >>> b = te.compute((4,), lambda i: a[i] * 2.0, name="b")
     >>> def twice(ins, outs):
-    ...     return tir.call_extern("int32", "twice4", outs[0].access_ptr("w"), ins[0].access_ptr("r"))
+    ...     return outs[0].vstore(0, ins[0].vload(0, "float32x4") * 2.0)
     >>> te.decl_tensor_intrin(b.op, twice, name="twice")
     TensorIntrin(twice)
 

@@ -23,19 +23,27 @@ def tensorize(stage: Stage, var: IterVar, tensor_intrin: TensorIntrin) -> None:
     whatever order operands, axes and conversions of the same meaning stand. Tiles of a rest, which
     are not whole, stay loops.
 
-    >>> def times_two(n):
-    ...     a = te.placeholder((n,), name="a")
-    ...     b = te.compute((n,), lambda i: a[i] * 2.0, name="b")
-    ...     def run(ins, outs):
-    ...         return tir.call_extern("int32", "twice", outs[0].access_ptr("w"), ins[0].access_ptr("r"))
-    ...     return te.decl_tensor_intrin(b.op, run, name="twice")
+    >>> a = te.placeholder((4,), name="a")
+    >>> b = te.compute((4,), lambda i: a[i] * 2.0, name="b")
+    >>> def run(ins, outs):
+    ...     return outs[0].vstore(0, ins[0].vload(0, "float32x4") * 2.0)
+    >>> twice = te.decl_tensor_intrin(b.op, run, default_buffer_params={"offset_factor": 1})
     >>> A = te.placeholder((10,), name="A")
     >>> B = te.compute((10,), lambda i: 2.0 * A[i], name="B")
     >>> s = te.create_schedule(B.op)
     >>> i, j = s[B].split(B.op.axis[0], 4)
     >>> print(lower(s, [A, B]))
-    >>> s[B].tensorize(j, times_two(4))
+    def main(A: float32[10], B: float32[10]):
+        for i_outer in range(3):
+            for i_inner in range(min(4, i_outer * -4 + 10)):
+                B[i_outer * 4 + i_inner] = float32(2.0) * A[i_outer * 4 + i_inner]
+    >>> s[B].tensorize(j, twice)
     >>> print(lower(s, [A, B]))
+    def main(A: float32[10], B: float32[10]):
+        for i_outer in range(2):
+            B[ramp(i_outer * 4, 1, 4)] = A[ramp(i_outer * 4, 1, 4)] * broadcast(float32(2.0), 4)
+        for i_inner in range(2):
+            B[i_inner + 8] = float32(2.0) * A[i_inner + 8]
 
     Args:
         var: a loop of this stage; its tile's extents are numbers.
