@@ -62,15 +62,15 @@ class Match:
 
 
 class Parting:
-    """Where two computations part: of all places that were tried, the deepest."""
+    """Where two computations part: of all places that were tried, the deepest with a reason."""
 
     def __init__(self) -> None:
-        self.depth, self.text = -1, ""
+        self.rank, self.text = (-1, False), ""
 
     def note(self, depth: int, theirs: str, ours: str, why: str = "") -> None:
-        """Remember a place, unless a deeper one is known."""
-        if depth > self.depth:
-            self.depth = depth
+        """Remember a place, unless a better one is known."""
+        if (depth, bool(why)) > self.rank:
+            self.rank = depth, bool(why)
             self.text = f"the stage has {ours} where the instruction has {theirs}" + (
                 f": {why}" if why else ""
             )

@@ -8,7 +8,7 @@ import whet
 from whet import te, tir
 
 
-def intrin(op, name="tile", scalars=()):
+def intrin(op, name="tile", scalars=()):  # noqa: C901
     """An instruction whose statements are the computation itself, by plain loops over its axes."""
     tensors = [*op.input_tensors, op.output(0)]
     binds = {t: strided(t, t.name) for t in tensors}
@@ -33,7 +33,7 @@ def intrin(op, name="tile", scalars=()):
 
         place = [a.var for a in op.axis]
         value = tir.stmt_functor.ir_transform(
-            tir.Evaluate(reduce.source[0] if reduce else op.body[0]), None, element
+            tir.Evaluate(op.body[0] if reduce is None else reduce.source[0]), None, element
         ).value
         if reduce is None:
             return loops(outs[0].vstore(place, value), op.axis)
@@ -100,7 +100,7 @@ def test_terms_of_the_same_meaning(term):
         # 8 bits are too few for the product
         (lambda x, y: (x * y).astype("int32"), r"mul|\*"),
         (lambda x, y: x.astype("int32") + y.astype("int32"), r"A\[i, r\]\) \+"),
-        (lambda x, y: x.astype("int32") * x.astype("int32"), "read along other axes|another part"),
+        (lambda x, y: y.astype("int32") * y.astype("int32"), "they are read along other axes"),
         (lambda x, y: x.astype("int32") * y.astype("int32") * 2, r"\* 2"),
     ],
 )
@@ -145,7 +145,7 @@ def test_added_unit_axes_and_a_convolution_as_products():
 def test_an_instruction_that_reads_a_window_and_one_tensor_twice():
     x = te.placeholder((5,), name="x")
     y = te.compute((4,), lambda i: x[i + 1] - x[i], name="y")
-    a = te.placeholder((40,), name="A")
+    a = te.placeholder((42,), name="A")
     b = te.compute((19,), lambda i: a[2 * i + 4] - a[2 * i + 2], name="B")
     s = te.create_schedule(b.op)
     _, inner = s[b].split(b.op.axis[0], 4)
@@ -174,9 +174,9 @@ def test_scalar_parameters_take_what_is_the_same_in_the_tile():
     whet.build(s, [a, scale, b], TARGET)(given, by, out)
     np.testing.assert_allclose(out, given * (by[:, None] + np.float32(1)), rtol=1e-6)
     s = te.create_schedule(b.op)
-    outer, _ = s[b].split(b.op.axis[0], 4)
-    s[b].reorder(outer, b.op.axis[1])
-    s[b].tensorize(s[b].leaf_iter_vars[-1], intrin(y.op, scalars=[f]))
+    outer, inner = s[b].split(b.op.axis[0], 4)
+    s[b].reorder(outer, b.op.axis[1], inner)
+    s[b].tensorize(inner, intrin(y.op, scalars=[f]))
     with pytest.raises(whet.LowerError, match="a scalar parameter is the same in all of the tile"):
         whet.lower(s, [a, scale, b])
 
@@ -200,13 +200,11 @@ def test_tuples_match_output_by_output():
     """Two outputs; the operands of one are swapped."""
     x, y = te.placeholder((4,), name="x"), te.placeholder((4,), name="y")
     both = te.compute((4,), lambda i: (x[i] + y[i], x[i] - y[i]), name="both")
-    binds = dict.fromkeys(())
-
     def run(ins, outs):
         u, v = (b.vload(0, "float32x4") for b in ins)
         return tir.SeqStmt([outs[0].vstore(0, u + v), outs[1].vstore(0, u - v)])
 
-    made = te.decl_tensor_intrin(both[0].op, run, "both", binds)
+    made = te.decl_tensor_intrin(both[0].op, run, "both")
     a, b = te.placeholder((10,), name="A"), te.placeholder((10,), name="B")
     out = te.compute((10,), lambda i: (b[i] + a[i], a[i] - b[i]), name="out")
     s = te.create_schedule(out[0].op)
