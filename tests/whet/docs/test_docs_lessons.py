@@ -30,6 +30,7 @@ SAID = {
     "tuning_a_matmul": ("3 knobs", "4 trials", "speed-up", " ms"),
     "tuning_without_a_template": ("layer", "tile", "4 trials", "2 trials", "speed-up", " us"),
     "fast_matmul": ("naive: ", "register tile: ", "prepacked: ", "parallel: ", "x naive"),
+    "tensorize": ("for row in range(8)", "the instruction: c[i] = sum(a[k] * b[i, k]", "exact: "),
 }
 """Lines that a lesson prints, among others."""
 
