@@ -280,8 +280,9 @@ class StoredTrace(Replayable):
 class Trace(Replayable):
     """The steps in order; ``print(trace)`` shows them as Python that can be run.
 
-    The text needs two names: ``te``, and ``s``, a schedule of the same computation to which
-    nothing was applied yet; after ``tensorize`` also ``intrinsics``, a dict by their names. Two traces are equal when they do the same to equal computations.
+    The text needs ``te``, and ``s``, a schedule of the same computation to which nothing was
+    applied yet; with ``tensorize`` also ``intrinsics``, a dict of them by their names. Two traces
+    are equal when they do the same to equal computations.
     """
 
     outputs: list[Operation] = field(default_factory=list)

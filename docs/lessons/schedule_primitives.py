@@ -385,24 +385,6 @@ s[B].prefetch(A, B.op.axis[0], 2)
 show(s, [A, B])
 
 # %%
-# tensorize
-# ---------
-#
-# An instruction computes a tile: what it does is said once, as a computation, and matched with the
-# loops that it takes the place of. Two tiles of four are whole here; the rest stays a loop. The
-# lesson on instructions on tiles has more.
-
-x = te.placeholder((4,), name="x")
-y = te.compute((4,), lambda i: x[i] * 2.0, name="y")
-twice = te.decl_tensor_intrin(
-    y.op, lambda ins, outs: outs[0].vstore(0, ins[0].vload(0, "float32x4") * 2.0)
-)
-s, A, B = doubled(10)
-outer, inner = s[B].split(B.op.axis[0], factor=4)
-s[B].tensorize(inner, twice)
-show(s, [A, B])
-
-# %%
 # normalize
 # ---------
 #

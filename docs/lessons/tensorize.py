@@ -70,7 +70,7 @@ print(whet.lower(s, [A, B, C], simple_mode=True))
 
 # %%
 # The operands stand in another order there, and the axes have other names: what counts is what is
-# read at which places. 22 rows are no whole tiles of 8: the last ones stay loops, behind an ``else``.
+# read at which places. 22 rows are no whole tiles of 8: the last stay loops, behind an ``else``.
 
 a = rng.standard_normal((N, K), dtype=np.float32)
 b = rng.standard_normal((M, K), dtype=np.float32)

@@ -11,12 +11,12 @@ from whet.compiler.abi.entry import entry_function, returned_code
 from whet.compiler.abi.layout import quoted
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.codegen.asserts import complete_signature
-from whet.compiler.codegen.llvm.intrinsics import check_intrinsics
 from whet.compiler.codegen.llvm.bodies import Written, buffers_of, statements
 from whet.compiler.codegen.llvm.calls import evaluate
 from whet.compiler.codegen.llvm.entry import repeat_text
 from whet.compiler.codegen.llvm.expressions import Expressions
 from whet.compiler.codegen.llvm.indices import INDEX_TYPES, form_of
+from whet.compiler.codegen.llvm.intrinsics import check_intrinsics
 from whet.compiler.codegen.llvm.memory import Memory
 from whet.compiler.codegen.llvm.scope import Scope, safe
 from whet.compiler.codegen.llvm.stores import Stores
@@ -26,8 +26,8 @@ from whet.compiler.codegen.llvm.text.module import Module
 from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import CodegenError
 from whet.compiler.target import Target
-from whet.compiler.target.machine.processors import has_entries
 from whet.compiler.target.llvm_machine import machine_of
+from whet.compiler.target.machine.processors import has_entries
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import IntImm
 from whet.compiler.tir.function import IRModule, PrimFunc

@@ -42,6 +42,18 @@ class TensorIntrin:
         """The buffers of what it computes."""
         return self.buffers[len(self.inputs) :]
 
+    def __call__(self, *tensors: Any, **options: Any) -> Any:
+        """An error: an intrinsic is put into loops, not called.
+
+        Raises:
+            ArgumentError: always.
+        """
+        raise ArgumentError(
+            f"{self.name}(...)",
+            "a tensor intrinsic is not called within te.compute",
+            "write the computation, and call s[C].tensorize(loop, intrin) on its schedule",
+        )
+
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"
 
@@ -85,7 +97,9 @@ def decl_tensor_intrin(
     scalars = tuple(scalar_params or ())
     for v in scalars:
         if not isinstance(v, Var):
-            raise ArgumentError(request, f"the scalar parameter {v!r} is no variable", "te.var(...)")
+            raise ArgumentError(
+                request, f"the scalar parameter {v!r} is no variable", "te.var(...)"
+            )
     if not callable(fcompute):
         raise ArgumentError(request, f"fcompute is a {type(fcompute).__name__}, not a function")
     ins, outs = list(buffers[: len(inputs)]), list(buffers[len(inputs) :])
@@ -158,8 +172,9 @@ def _statements(
     if not right or not 1 <= len(many) <= 3 or all(x is None for x in many):
         raise ArgumentError(
             request,
-            f"fcompute returned {made!r}" if len(many) == 1 else "fcompute returned "
-            f"{', '.join(type(x).__name__ for x in given) or 'nothing'}",
+            f"fcompute returned {made!r}"
+            if len(many) == 1
+            else f"fcompute returned {', '.join(type(x).__name__ for x in given) or 'nothing'}",
             "return one statement, e.g. ib.get(), or three: (body, reset, update)",
         )
     body, reset, update = (*many, None, None, None)[:3]

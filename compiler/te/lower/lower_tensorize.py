@@ -64,7 +64,9 @@ class Tensorized:
         scalars = {v: read(x) for v, x in match.scalars.items()}
         self.binding = Binding(tile, bounds.analyzer, scalars, self._places(match))
         given = (intrin.body, intrin.reduce_init, intrin.reduce_update)
-        self.body, self.reset, self.update = (None if x is None else self.binding.put(x) for x in given)
+        self.body, self.reset, self.update = (
+            None if x is None else self.binding.put(x) for x in given
+        )
         outer = stage.leaf_iter_vars[: self.first]
         self.rounds = [a for a in outer if a.iter_type == COMM_REDUCE]
         self.begins = any(isinstance(b, Reduce) and b.init for b in bodies)
@@ -112,7 +114,9 @@ class Tensorized:
         inner = {a.var for a in self.inner}
         conditions = self.guards.of_whole(self.stage, inner, with_reduction)
         if conditions is None:
-            raise self.tile.error("it cannot be told which tiles are whole", "split its axes evenly")
+            raise self.tile.error(
+                "it cannot be told which tiles are whole", "split its axes evenly"
+            )
         return ops.all_of(*conditions) if conditions else None
 
     def instead_of(self, loops: Stmt) -> Stmt:
@@ -142,5 +146,3 @@ class Tensorized:
 
     def _chosen(self, tile: Stmt, loops: Stmt, whole: PrimExpr | None) -> Stmt:
         return tile if whole is None else IfThenElse(whole, tile, loops, True)
-
-

@@ -15,7 +15,7 @@ from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.tensorize.terms import Term, Terms
 from whet.compiler.te.tensorize.tile import Tile
-from whet.compiler.tir.expr import COMM_REDUCE, CommReducer, IterVar, PrimExpr, Reduce, Var
+from whet.compiler.tir.expr import CommReducer, IterVar, PrimExpr, Reduce, Var
 from whet.compiler.tir.printer import expr_text
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class _Matcher:
                 values[a.var], self.of[a.var] = a.var, var
         self.theirs = Terms(own, values)
         self.ours = Terms(tile.bounds.analyzer, tile.values())
-        self.inner = {x.var for x in tile.axes.values() if x.var is not None}
+        self.inner: set[Var] = {x.var for x in tile.axes.values() if x.var is not None}
 
     def all(self, bodies: Sequence[PrimExpr]) -> Iterator[Match]:
         """Every way to match all bodies."""
@@ -152,9 +152,7 @@ class _Matcher:
             return
         yield from self._bodies([*zip(theirs, bodies)], Match(self.axes))
 
-    def _bodies(
-        self, pairs: list[tuple[PrimExpr, PrimExpr]], known: Match
-    ) -> Iterator[Match]:
+    def _bodies(self, pairs: list[tuple[PrimExpr, PrimExpr]], known: Match) -> Iterator[Match]:
         if not pairs:
             yield known
             return
@@ -271,11 +269,8 @@ class _Matcher:
 
     def _moved(self, form: Affine) -> Affine:
         """A form of the instruction's over the tile's variables."""
-        terms = {}
-        for v, c in form.terms.values():
-            var = self.of.get(v, v)
-            terms[var] = (var, c)
-        return Affine(terms, form.const)
+        known = {v: Affine.atom(var, var) for v, var in self.of.items()}
+        return form.mapped(lambda v: Affine.atom(v, v), known)
 
     # loads
 
@@ -292,7 +287,7 @@ class _Matcher:
             self._part(depth, p, s, f"{p.what.name} stood for another part before")
 
     def _region(self, p: Term, s: Term, depth: int) -> Region | None:
-        """The part of the stage's tensor that the instruction's stands for, by one pair of reads."""
+        """The part of the stage's tensor that the instruction's stands for in a pair of reads."""
         first: list[Affine] = []
         steps: list[tuple[int, ...]] = []
         for form in s.indices:
@@ -300,10 +295,10 @@ class _Matcher:
             base = form
             for v in moves:
                 base = base.without(v)
-            if base.mentions({v for v in self.inner if v is not None}):
+            if base.mentions(self.inner):
                 self._part(depth, p, s, "an index is no straight step of the tile's axes")
                 return None
-            row = self._row(p, {v: c for v, c in moves.items() if c})  # type: ignore[misc]
+            row = self._row(p, {v: c for v, c in moves.items() if c})
             if row is None:
                 self._part(depth, p, s, "they are read along other axes")
                 return None
@@ -316,17 +311,18 @@ class _Matcher:
         """Steps of one index for each dimension of the instruction's tensor; None for none."""
         theirs = [self._moved(g) for g in p.indices]
         row = []
-        for k, g in enumerate(theirs):
-            alone = [v for v in g.terms if not any(v in h.terms for h in theirs if h is not g)]
+        for g in theirs:
             if not g.terms:
                 row.append(0)
                 continue
+            others = [h for h in theirs if h is not g]
+            alone = [v for v, _ in g.terms.values() if not any(v in h.terms for h in others)]
             if not alone:
                 return None
-            c = g.terms[alone[0]][1]
-            if moves.get(alone[0], 0) % c:
+            step, rest = divmod(moves.get(alone[0], 0), g.coefficient(alone[0]))
+            if rest:
                 return None
-            row.append(moves.get(alone[0], 0) // c)
+            row.append(step)
         got = Affine({}, 0)
         for k, g in zip(row, theirs):
             got = got + g.scaled(k)

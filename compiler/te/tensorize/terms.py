@@ -16,8 +16,31 @@ from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import (
-    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Call, Cast, CmpOp, FloatImm, IntImm, Let, Max, Min,
-    Mul, Not, Or, PrimExpr, ProducerLoad, Select, Sub, Var,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Call,
+    Cast,
+    CmpOp,
+    FloatImm,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    ProducerLoad,
+    Select,
+    Sub,
+    Var,
 )  # fmt: skip
 from whet.compiler.tir.visit.rewrite import nodes, substitute
 
@@ -98,6 +121,8 @@ class Terms:
             return Term("load", (), n.dtype, n, _span_of(n.dtype), tensor, forms)
         if self._is_index(n):
             form = self.form(n)
+            if form.is_const:
+                return Term("int", (), "", n, (form.const, form.const), form.const)
             span = self.analyzer.bounds(form)
             known = span if None not in span else _span_of(n.dtype)
             return Term("index", (), "", n, known, form)  # type: ignore[arg-type]

@@ -72,7 +72,9 @@ class Tile:
             attr = s.attr(leaf)
             said = attr.kind if attr.kind != SERIAL else ""
             said = said or ("prefetching" if attr.prefetch_data else "")
-            said = said or ("tensorized, too" if attr.tensor_intrin and leaf is not self.leaves[0] else "")
+            said = said or (
+                "tensorized, too" if attr.tensor_intrin and leaf is not self.leaves[0] else ""
+            )
             if said:
                 raise self.error(
                     f"the loop {leaf.name} inside the tile is {said}",
@@ -138,7 +140,7 @@ class Tile:
             straight = all(form.coefficient(a.var) > 0 for _, a in inner)
             if base.mentions(set(loops)) or not straight or taken & {a for _, a in inner}:
                 raise self.error(
-                    f"the axis {axis.name} is {form.to_expr()}, no straight step of the tile's loops",
+                    f"the axis {axis.name}, {form.to_expr()}, is no straight step of the loops",
                     "tensorize loops that are whole parts of an axis",
                 )
             taken.update(a for _, a in inner)
@@ -170,7 +172,7 @@ class Tile:
         return Axis(axis, base, step, reach // step, var)
 
     def values(self) -> dict[Var, PrimExpr]:
-        """The variables of the stage's axes over the loops around the tile and those of its axes."""
+        """The variables of the stage's axes, over the loops around the tile and its own axes."""
         out: dict[Var, PrimExpr] = {}
         for axis, x in self.axes.items():
             form = x.base

@@ -89,7 +89,9 @@ def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: Any = None) -
 def _llvm_call(op: str, dtype: str, name: Any, args: tuple[Any, ...]) -> Call:
     request = f"{op}({name!r})"
     if not isinstance(name, str) or not re.fullmatch(r"llvm\.[\w.]+", name):
-        raise ArgumentError(request, "intrinsics of LLVM are called llvm.something", "llvm.fma.v8f32")
+        raise ArgumentError(
+            request, "intrinsics of LLVM are called llvm.something", "llvm.fma.v8f32"
+        )
     given = tuple(_c_argument(a, request) for a in args)
     count = int_value(given[0]) if given else None
     if count is None or not 0 <= count < len(given):

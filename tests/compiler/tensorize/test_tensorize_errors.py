@@ -51,7 +51,7 @@ def test_what_stands_inside_the_tile():
     c = tensors[2]
     read = s.cache_read(tensors[0], "global", [c])
     s[read].compute_at(s[c], s[c].leaf_iter_vars[3])
-    with pytest.raises(whet.LowerError, match="A.global is attached at j.inner, inside the tile"):
+    with pytest.raises(whet.LowerError, match=r"A.global is attached at j.inner, inside the tile"):
         lowered(s, tensors)
     s, tensors, (x, _, _) = tiled(3, 8, 16)
     s[tensors[2]].set_store_predicate(x.var < 2)
@@ -105,7 +105,7 @@ def test_what_buffers_are_declared_to_be():
 
 def test_a_reduction_in_steps_needs_an_update():
     s, tensors, _ = tiled(3, 8, 16, parts=("body",))
-    with pytest.raises(whet.LowerError, match="goes on in the loop k.outer .* gemv has no update"):
+    with pytest.raises(whet.LowerError, match=r"goes on in the loop k.outer .* gemv has no update"):
         lowered(s, tensors)
     a, b, _ = product(3, 4, 8)
     k = te.reduce_axis((0, 8), name="k")
@@ -122,7 +122,9 @@ def test_another_combination():
     c = te.compute((3, 4), lambda i, j: te.max(a[i, k] * b[j, k], axis=k), name="C")
     s = te.create_schedule(c.op)
     s[c].tensorize(c.op.axis[1], gemv(4, 8))
-    with pytest.raises(whet.LowerError, match="max of float32 where .* sum of float32: they reduce"):
+    with pytest.raises(
+        whet.LowerError, match=r"max of float32 where .* sum of float32: they reduce"
+    ):
         lowered(s, (a, b, c))
     s, a, b = doubled((4,), "int32")
     s[b].tensorize(b.op.axis[0], scaled())
@@ -158,6 +160,7 @@ def test_declarations():
             r"x is float32\[4\], its buffer buffer: float32\[5\]",
         ),
         (lambda: te.decl_tensor_intrin(y.op, store, scalar_params=[3]), "3 is no variable"),
+        (lambda: te.decl_tensor_intrin(y.op, store)(x), "is not called within te.compute"),
     ):
         with pytest.raises(whet.compiler.errors.ArgumentError, match=why):
             call()

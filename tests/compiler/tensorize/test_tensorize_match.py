@@ -8,7 +8,7 @@ import whet
 from whet import te, tir
 
 
-def intrin(op, name="tile", scalars=()):  # noqa: C901
+def intrin(op, name="tile", scalars=()):
     """An instruction whose statements are the computation itself, by plain loops over its axes."""
     tensors = [*op.input_tensors, op.output(0)]
     binds = {t: strided(t, t.name) for t in tensors}
@@ -131,9 +131,7 @@ def test_added_unit_axes_and_a_convolution_as_products():
     a = te.placeholder((1, 8), name="a")
     w = te.placeholder((4, 8, 1), name="w")
     k, one = te.reduce_axis((0, 8), name="k"), te.reduce_axis((0, 1), name="one")
-    c = te.compute(
-        (1, 4), lambda u, i: te.sum(w[i, k, u + one] * a[u, k], axis=[k, one]), name="c"
-    )
+    c = te.compute((1, 4), lambda u, i: te.sum(w[i, k, u + one] * a[u, k], axis=[k, one]), name="c")
     s = tensorized(out, 4, 8, intrin(c.op))
     x, y, got = fresh(data), fresh(kernel), poisoned(out)
     whet.build(s, [data, kernel, out], TARGET)(x, y, got)
@@ -200,6 +198,7 @@ def test_tuples_match_output_by_output():
     """Two outputs; the operands of one are swapped."""
     x, y = te.placeholder((4,), name="x"), te.placeholder((4,), name="y")
     both = te.compute((4,), lambda i: (x[i] + y[i], x[i] - y[i]), name="both")
+
     def run(ins, outs):
         u, v = (b.vload(0, "float32x4") for b in ins)
         return tir.SeqStmt([outs[0].vstore(0, u + v), outs[1].vstore(0, u - v)])

@@ -185,9 +185,7 @@ def test_a_first_value_of_the_reductions_own():
     b = te.placeholder((7, 19), name="B")
     bias = te.placeholder((7,), name="bias")
     k = te.reduce_axis((0, 19), name="k")
-    c = te.compute(
-        (3, 7), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k, init=bias[j]), name="C"
-    )
+    c = te.compute((3, 7), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k, init=bias[j]), name="C")
     s = te.create_schedule(c.op)
     yo, yi = s[c].split(c.op.axis[1], 4)
     ko, ki = s[c].split(k, 8)
@@ -210,14 +208,12 @@ def test_a_packed_function_gets_the_tile():
     a = te.placeholder((6, 10), name="A")
     b = te.compute((6, 10), lambda i, j: a[i, j] + 1.0, name="B")
     s = te.create_schedule(b.op)
-    xo, yo, xi, _ = s[b].tile(*b.op.axis, 3, 5)
+    _, _, xi, _ = s[b].tile(*b.op.axis, 3, 5)
     x = te.placeholder((3, 5), name="x")
     y = te.compute((3, 5), lambda i, j: x[i, j] + 1.0, name="y")
     options = {"strides": [te.var("s"), 1], "offset_factor": 1}
     run = lambda ins, outs: tir.call_packed("test.tensorize.tile", *ins, *outs)  # noqa: E731
-    s[b].tensorize(
-        xi, te.decl_tensor_intrin(y.op, run, "tile", default_buffer_params=options)
-    )
+    s[b].tensorize(xi, te.decl_tensor_intrin(y.op, run, "tile", default_buffer_params=options))
     given, out = fresh(a), poisoned(b)
     whet.build(s, [a, b], TARGET)(given, out)
     np.testing.assert_array_equal(out, given + np.float32(1))
