@@ -16,7 +16,7 @@ from whet.compiler.te.tensorize.bind import Binding, Place, placed
 from whet.compiler.te.tensorize.match import Match, matched
 from whet.compiler.te.tensorize.tile import Tile
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import COMM_REDUCE, EQ, PrimExpr, Reduce
+from whet.compiler.tir.expr import COMM_REDUCE, EQ, PrimExpr, Reduce, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import IfThenElse, Stmt, nothing, seq
 
@@ -34,7 +34,7 @@ class Tensorized:
         stage: the stage.
         buffers: of all stages.
         inside: indices in a stage's tensor -> those in its buffer.
-        read: an expression over tensors and axes -> one over buffers and loops.
+        read: an expression over tensors, and what stands for axes -> one over buffers.
 
     Attributes:
         first: the place of the outermost loop of the tile.
@@ -50,7 +50,7 @@ class Tensorized:
         stage: Stage,
         buffers: Mapping[tuple[Stage, int], Buffer],
         inside: Callable[[Stage, Indices], Indices],
-        read: Callable[[PrimExpr], PrimExpr],
+        read: Callable[[PrimExpr, dict[Var, PrimExpr]], PrimExpr],
     ) -> None:
         bounds = guards.bounds
         assert isinstance(stage.op, ComputeOp)
@@ -61,7 +61,9 @@ class Tensorized:
             raise tile.error("the extents of its axes depend on each other", "plain loops")
         bodies = bounds.bodies[stage]
         match = matched(tile, bodies)
-        scalars = {v: read(x) for v, x in match.scalars.items()}
+        values = guards.values(stage)
+        self.read = read
+        scalars = {v: read(x, values) for v, x in match.scalars.items()}
         self.binding = Binding(tile, bounds.analyzer, scalars, self._places(match))
         given = (intrin.body, intrin.reduce_init, intrin.reduce_update)
         self.body, self.reset, self.update = (
@@ -95,7 +97,8 @@ class Tensorized:
             source = tile.bounds.schedule.stage_map[region.tensor.op]
             real = self.buffers[(source, region.tensor.value_index)]
             at = self.inside(source, tuple(x.to_expr() for x in region.first))
-            places[b] = Place(real, at, region.steps)
+            # an index may be read from a tensor; the loops stand in it already
+            places[b] = Place(real, tuple(self.read(i, {}) for i in at), region.steps)
         known = tile.bounds.stages[stage]
         whole = stage in self.guards.in_place
         theirs = {match.axes[a].var: k for k, a in enumerate(intrin.op.axis) if a in match.axes}

@@ -213,10 +213,7 @@ class _Nests:
         return level(0)
 
     def _tensorized(self, stage: Stage) -> Tensorized:
-        values = self.guards.values(stage)
-        return Tensorized(
-            self.guards, stage, self.buffers, self._inside, lambda n: self._read(n, values)
-        )
+        return Tensorized(self.guards, stage, self.buffers, self._inside, self._read)
 
     def _outputs(self, stage: Stage) -> list[Buffer]:
         return [self.buffers[(stage, k)] for k in range(stage.op.num_outputs)]
