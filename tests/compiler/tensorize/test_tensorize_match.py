@@ -213,3 +213,23 @@ def test_tuples_match_output_by_output():
     whet.build(s, [a, b, *out], TARGET)(p, q, total, rest)
     np.testing.assert_array_equal(total, p + q)
     np.testing.assert_array_equal(rest, p - q)
+
+
+def test_rows_that_a_tensor_names():
+    """An index around the tile is read from memory; one inside it is refused."""
+    x = te.placeholder((4,), name="x")
+    y = te.compute((4,), lambda i: x[i] * 2.0, name="y")
+    a, rows = te.placeholder((9, 10), name="A"), te.placeholder((6,), "int32", name="rows")
+    b = te.compute((6, 10), lambda i, j: a[rows[i] % 9, j] * 2.0, name="B")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(b.op.axis[1], 4)
+    s[b].tensorize(inner, intrin(y.op))
+    given, which, out = fresh(a), fresh(rows), poisoned(b)
+    whet.build(s, [a, rows, b], TARGET)(given, which, out)
+    np.testing.assert_array_equal(out, given[which % 9] * np.float32(2))
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(b.op.axis[0], 4)
+    s[b].reorder(outer, b.op.axis[1], inner)
+    s[b].tensorize(inner, intrin(y.op))
+    with pytest.raises(whet.LowerError, match="no straight step of the tile's axes"):
+        whet.lower(s, [a, rows, b])
