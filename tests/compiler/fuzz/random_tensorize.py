@@ -129,7 +129,7 @@ def _plain(stage, body, loads, inner):
         """True if an axis is used but for an index."""
         if isinstance(n, ProducerLoad):
             return any(outside(i) for i in n.indices if id(i) not in indices)
-        return isinstance(n, Var) and n in axes or any(map(outside, n.parts))
+        return (isinstance(n, Var) and n in axes) or any(map(outside, n.parts))
 
     known = {v for x in parts for v in variables(x)} <= axes
     return known and bool(loads) and not any(map(outside, parts))
