@@ -219,3 +219,14 @@ def test_a_packed_function_gets_the_tile():
     np.testing.assert_array_equal(out, given + np.float32(1))
     assert len(seen) == 4 and seen[0][0] == (3, 5)
     np.testing.assert_array_equal(seen[3][1], given[3:, 5:])
+
+
+def test_threads_of_a_gpu_in_the_emulator():
+    s, tensors, (x, yo, _) = tiled(3, 7, 19)
+    stage = s[tensors[2]]
+    stage.bind(x, te.thread_axis("blockIdx.x"))
+    stage.bind(yo, te.thread_axis("threadIdx.x"))
+    a, b, c = fresh(tensors[0]), fresh(tensors[1]), poisoned(tensors[2])
+    there = [whet.nd.array(v, whet.device("cuda-emulator")) for v in (a, b, c)]
+    whet.build(s, list(tensors), "cuda")(*there)
+    np.testing.assert_allclose(there[2].numpy(), a @ b.T, rtol=1e-4, atol=1e-5)
