@@ -17,6 +17,7 @@ from whet.compiler.te.lang.tensor import (
     Tensor,
     TensorSlice,
 )
+from whet.compiler.te.lang.tensor_intrin import TensorIntrin, decl_tensor_intrin
 from whet.compiler.te.schedule import Schedule, Trace, create_schedule
 from whet.compiler.te.show.graph_text import graph_text
 from whet.compiler.te.stage import Stage
@@ -41,6 +42,7 @@ __all__ = [
     "Schedule",
     "Stage",
     "Tensor",
+    "TensorIntrin",
     "TensorSlice",
     "Trace",
     "all",
@@ -48,6 +50,7 @@ __all__ = [
     "compute",
     "count_flop",
     "create_schedule",
+    "decl_tensor_intrin",
     "extern",
     "extern_primfunc",
     "graph_text",

@@ -171,9 +171,8 @@ class Schedule:
         attrs = stage.iter_var_attrs
         self.replace_body(stage, op)
         stage.reset_axes()
-        stage.iter_var_attrs = {
-            a: attrs[a] for a in op.axis if a in attrs and a.iter_type == e.DATA_PAR
-        }
+        known = [a for a in op.axis if a in attrs and a.iter_type == e.DATA_PAR]
+        stage.iter_var_attrs = {a: attrs[a] for a in known if attrs[a].tensor_intrin is None}
 
     def replace_body(self, stage: Stage, op: Operation) -> None:
         """Let a stage compute something else in the loops that it has."""
@@ -223,8 +222,8 @@ class Replayable(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def records(self) -> tuple[list[Record], dict[str, e.Var]]:
-        """The steps as plain data, and the variables that it only names."""
+    def records(self) -> tuple[list[Record], dict[str, Any]]:
+        """The steps as plain data, and what it only names: variables and tensor intrinsics."""
 
     def to_json(self) -> list[Record]:
         """The steps as plain lists, dicts, strings and numbers, to be stored as JSON."""
@@ -272,7 +271,7 @@ class StoredTrace(Replayable):
     def __len__(self) -> int:
         return sum("primitive" in record for record in self.data)
 
-    def records(self) -> tuple[list[Record], dict[str, e.Var]]:
+    def records(self) -> tuple[list[Record], dict[str, Any]]:
         """The data."""
         return self.data, {}
 
@@ -281,8 +280,9 @@ class StoredTrace(Replayable):
 class Trace(Replayable):
     """The steps in order; ``print(trace)`` shows them as Python that can be run.
 
-    The text needs two names: ``te``, and ``s``, a schedule of the same computation to which
-    nothing was applied yet. Two traces are equal when they do the same to equal computations.
+    The text needs ``te``, and ``s``, a schedule of the same computation to which nothing was
+    applied yet; with ``tensorize`` also ``intrinsics``, a dict of them by their names. Two traces
+    are equal when they do the same to equal computations.
     """
 
     outputs: list[Operation] = field(default_factory=list)
@@ -295,8 +295,8 @@ class Trace(Replayable):
     def __len__(self) -> int:
         return len(self.steps)
 
-    def records(self) -> tuple[list[Record], dict[str, e.Var]]:
-        """The steps as plain data, and the variables that no tensor's shape holds."""
+    def records(self) -> tuple[list[Record], dict[str, Any]]:
+        """The steps as plain data, and the variables and intrinsics that it only names."""
         return records(self.outputs, self.steps)
 
     @staticmethod

@@ -22,6 +22,7 @@ from whet.compiler.te.lang.relations import (
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.te.primitives import annotate, loops, storage
 from whet.compiler.te.primitives import compute_at as attach
+from whet.compiler.te.primitives import tensorize as tensorizing
 from whet.compiler.tir.expr import COMM_REDUCE, IterVar, PrimExpr
 
 __all__ = [
@@ -76,6 +77,7 @@ class Stage:
     bind = annotate.bind
     env_threads = annotate.env_threads
     pragma = annotate.pragma
+    tensorize = tensorizing.tensorize
     prefetch = annotate.prefetch
     compute_at = attach.compute_at
     compute_inline = attach.compute_inline
@@ -119,6 +121,15 @@ class Stage:
         """The place of the first loop over a reduction axis; the number of loops without one."""
         leaves = self.leaf_iter_vars
         return next((k for k, a in enumerate(leaves) if a.iter_type == COMM_REDUCE), len(leaves))
+
+    @property
+    def tensorized(self) -> int | None:
+        """The place of the outermost loop that an instruction computes; None without one."""
+        for k, a in enumerate(self.leaf_iter_vars):
+            attr = self.iter_var_attrs.get(a)
+            if attr is not None and attr.tensor_intrin is not None:
+                return k
+        return None
 
     def attr(self, axis: IterVar) -> IterVarAttr:
         """The annotations of an axis or loop so far."""

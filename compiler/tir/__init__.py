@@ -62,7 +62,14 @@ from whet.compiler.tir.ops.bits import (
     shift_left,
     shift_right,
 )
-from whet.compiler.tir.ops.calls import call_extern, call_intrin, call_packed, call_pure_extern
+from whet.compiler.tir.ops.calls import (
+    call_extern,
+    call_intrin,
+    call_llvm_intrin,
+    call_llvm_pure_intrin,
+    call_packed,
+    call_pure_extern,
+)
 from whet.compiler.tir.ops.intrinsics import CallEffectKind
 from whet.compiler.tir.ops.mathematics import *  # noqa: F403
 from whet.compiler.tir.ops.ops import *  # noqa: F403
@@ -168,6 +175,8 @@ __all__ = [
     "bitwise_or",
     "bitwise_xor",
     "call_extern",
+    "call_llvm_intrin",
+    "call_llvm_pure_intrin",
     "call_intrin",
     "call_packed",
     "call_pure_extern",

@@ -119,6 +119,8 @@ class Printer:
     def _call(self, n: Call) -> str:
         if n.op == "reinterpret":
             return f"reinterpret({n.dtype!r}, {self.expr(n.args[0])})"
+        if n.op.startswith("call_llvm_"):
+            return f"{n.op}({n.dtype!r}, {self.list(n.args)})"
         return f"{n.op}({self.list(n.args)})"
 
     def _view(self, n: BufferView) -> str:

@@ -49,14 +49,12 @@ ABSENT: dict[str, dict[str, str]] = {
         "hybrid": "it is planned; te.extern and tir.ir_builder write loops by hand",
         "HybridOp": "it comes with hybrid.script",
         "create_prim_func": 'it is planned; lower(schedule, arguments)["main"] is a loop function',
-        "decl_tensor_intrin": "it is planned, with tensorize",
-        "TensorComputeOp": "it comes with tensorize",
+        "TensorComputeOp": "it is planned; write the computation with te.compute, and let "
+        "s[C].tensorize(loop, intrin) put the intrinsic in",
         "AXIS_SEPARATOR": "it comes with transform_layout",
         "SpecializedCondition": "it will not come; a template with a knob says the same",
     },
     "te.Stage": {
-        "tensorize": "it is planned, with tensor intrinsics; for products of int8 that are summed "
-        "up four at a time in an unrolled loop, CUDA's dp4a is used without being asked for",
         "rolling_buffer": "it is planned; compute_at computes again what two steps share",
         "transform_layout": "it is planned; write the stage with its axes in the other order",
         "set_axis_separators": "it comes with transform_layout",
@@ -66,16 +64,12 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "tir": {
         "ret": "a kernel returns its status; what it computes is stored in an output",
-        "call_llvm_intrin": "LLVM's intrinsics have no names here; use the functions of te, "
-        "tir.call_intrin or tir.call_extern",
-        "call_llvm_pure_intrin": "LLVM's intrinsics have no names here; use the functions of te, "
-        "tir.call_intrin or tir.call_pure_extern",
         "Block": "there are no blocks of TensorIR; te schedules make loops",
         "BlockRealize": "there are no blocks of TensorIR; te schedules make loops",
         "BlockDependenceInfo": "there are no blocks of TensorIR; te schedules make loops",
         "Schedule": "there is no schedule of TensorIR; te.create_schedule makes one of te",
         "ScheduleError": "there is no schedule of TensorIR; errors of te's are whet.ScheduleError",
-        "TensorIntrin": "tensorize is planned",
+        "TensorIntrin": "it is of TensorIR; te.decl_tensor_intrin makes one of te",
         "Prefetch": "InjectPrefetch writes calls of tir.prefetch, one a cache line, at once",
         "IndexMap": "it comes with transform_layout",
         "Layout": "it comes with transform_layout",

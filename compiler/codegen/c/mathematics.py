@@ -24,6 +24,12 @@ _SHIFTS = {"shift_left": "shl", "shift_right": "shr"}
 
 def call_text(w: Expressions, n: Call) -> Text | None:
     """The call of an intrinsic; None for one that is not known here."""
+    if n.op.startswith("call_llvm_"):
+        raise CodegenError(
+            f"{n.op}({n.args[0]})",
+            f"{w.d.name} code has no intrinsics of LLVM's",
+            'the target "llvm" has them; elsewhere tensorize with plain loops',
+        )
     op = n.op.removeprefix("tir.")
     if op in _BITWISE or op == "bitwise_not":
         return _bitwise(w, n, op)
@@ -50,6 +56,12 @@ def call_text(w: Expressions, n: Call) -> Text | None:
 
 
 def _reinterpreted(w: Expressions, n: Call) -> Text:
+    if dt.lanes(n.args[0].dtype) != dt.lanes(n.dtype):
+        raise CodegenError(
+            f"reinterpret {n.args[0].dtype} as {n.dtype}",
+            f"{w.d.name} code has a vector's lanes one by one",
+            'the target "llvm" has vectors',
+        )
     source, kind = dt.element(n.args[0].dtype), dt.element(n.dtype)
     for t in (source, kind):
         if t in SHORT_FLOATS and not w.d.native_short:

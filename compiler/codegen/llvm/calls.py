@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.abi import layout as abi
 from whet.compiler.abi.checks import PACKED_RAISED
 from whet.compiler.abi.packed_call import ARRAY, FLOAT, HANDLE, TEXT
-from whet.compiler.codegen.llvm import entry
+from whet.compiler.codegen.llvm import entry, intrinsics
 from whet.compiler.codegen.llvm.text import types as ty
 from whet.compiler.codegen.llvm.text.conversions import converted
 from whet.compiler.codegen.outside import (
@@ -107,6 +107,7 @@ CALLS: dict[str, Callable[[Expressions, Call], str]] = {
     **dict.fromkeys(EXTERNS, call_extern),
     **dict.fromkeys(ADDRESSES, address_of),
     "prefetch": prefetch,
+    **dict.fromkeys(intrinsics.NAMES, intrinsics.call_llvm),
     **entry.CALLS,
 }
 """Operations that reach outside the generated code."""

@@ -64,7 +64,7 @@ from whet.compiler.tir.expr import (
 from whet.compiler.tir.ops.ops import FOLD
 
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
-_EFFECTS = ("call_packed", "call_extern")
+_EFFECTS = ("call_packed", "call_extern", "call_llvm_intrin")
 _COMPARE = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
 _DECIDED = ("true", "false")
 

@@ -16,6 +16,7 @@ from whet.compiler.codegen.llvm.calls import evaluate
 from whet.compiler.codegen.llvm.entry import repeat_text
 from whet.compiler.codegen.llvm.expressions import Expressions
 from whet.compiler.codegen.llvm.indices import INDEX_TYPES, form_of
+from whet.compiler.codegen.llvm.intrinsics import check_intrinsics
 from whet.compiler.codegen.llvm.memory import Memory
 from whet.compiler.codegen.llvm.scope import Scope, safe
 from whet.compiler.codegen.llvm.stores import Stores
@@ -25,6 +26,7 @@ from whet.compiler.codegen.llvm.text.module import Module
 from whet.compiler.codegen.symbols import entry_symbol
 from whet.compiler.errors import CodegenError
 from whet.compiler.target import Target
+from whet.compiler.target.llvm_machine import machine_of
 from whet.compiler.target.machine.processors import has_entries
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import IntImm
@@ -67,14 +69,18 @@ def module_text(mod: IRModule, target: Target) -> str:
             name = f"@{signature.name}__assert_values"
             module.globals.append(f"{name} = global {values} zeroinitializer")
         _Kernel(module, func, signature, written).generate()
+    if module.uses:
+        check_intrinsics(tuple(module.uses), machine_of(target.canonical()))
     called = module.called
     entries = [
         entry_text(sig, entry_symbol(sig.name, called)) for sig in signatures if has_entries(target)
     ]
     body = "\n\n".join([*module.globals, *module.functions, *entries])
-    missing = [d for d in module.declared if d not in body and not _declares(d, called)]
+    known = {**called, **module.intrinsics}
+    missing = [d for d in module.declared if d not in body and not _declares(d, known)]
     half = HALF_SUPPORT if not module.converts_half and " half" in body else ""
-    return body + "\n\n" + "\n".join([*missing, *called.values(), half]) + "\n"
+    declared = [*missing, *called.values(), *module.intrinsics.values()]
+    return body + "\n\n" + "\n".join([*declared, half]) + "\n"
 
 
 def _declares(declaration: str, functions: dict[str, str]) -> bool:

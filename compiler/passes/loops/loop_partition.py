@@ -344,6 +344,8 @@ def _unguarded(body: Stmt, holds: Callable[[PrimExpr], bool]) -> Stmt:
         if not n.likely:
             return n
         left = [c for c in conjuncts(n.condition) if not holds(c)]
-        return IfThenElse(ops.all_of(*left), n.then_case, None, True) if left else n.then_case
+        if not left:
+            return n.then_case
+        return IfThenElse(ops.all_of(*left), n.then_case, n.else_case, True)
 
     return bottom_up(body, {IfThenElse: branch})

@@ -220,9 +220,8 @@ class Lanes:
         return self._wide(self.value(n))
 
     def _var(self, n: Var) -> PrimExpr:
-        if n in self.lets:
-            return self.lets[n]
-        return Ramp(self.base, 1, self.lanes, self._of_type(n))
+        own = self.lets.get(n)
+        return Ramp(self.base, 1, self.lanes, self._of_type(n)) if own is None else own
 
     def _load(self, n: BufferLoad) -> PrimExpr:
         if (blended := self._blended(n)) is not None:
@@ -260,8 +259,7 @@ class Lanes:
 
     def _each(self, n: PrimExpr) -> PrimExpr:
         """An operation on all lanes of its operands."""
-        out = n.with_parts(tuple(map(self._all_lanes, n.parts)))
-        return replace(out, dtype=self._of_type(n))
+        return replace(n.with_parts(tuple(map(self._all_lanes, n.parts))), dtype=self._of_type(n))
 
     def _select(self, n: Select) -> PrimExpr:
         return self._choose(*map(self.value, (n.condition, n.true_value, n.false_value)))
@@ -273,6 +271,8 @@ class Lanes:
         return Let(var, value, body, body.dtype)
 
     def _call(self, n: Call) -> PrimExpr:
+        if n.op.startswith("call_llvm_"):  # its name says how many lanes it takes
+            raise NotVectorizable
         return self._if_then_else(n) if n.op == "if_then_else" else self._each(n)
 
     def _blended(self, n: BufferLoad) -> PrimExpr | None:

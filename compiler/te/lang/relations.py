@@ -12,6 +12,7 @@ from whet.compiler.tir.ops import ops
 
 if TYPE_CHECKING:
     from whet.compiler.te.lang.tensor import Tensor
+    from whet.compiler.te.lang.tensor_intrin import TensorIntrin
 
 # where a stage is computed, with TVM's numbers: on its own, in its readers, at a loop of another;
 # and one that TVM has not: before the kernel is called
@@ -187,6 +188,7 @@ class IterVarAttr:
         grain: how many steps of a parallel loop one hand-out takes; 0: an even share each.
         dim_align_factor, dim_align_offset: of ``storage_align``; a factor of 0 is none.
         prefetch_data, prefetch_offset: the tensors of ``prefetch``, and how many iterations ahead.
+        tensor_intrin: what computes the loop and all inside of it, after ``tensorize``.
     """
 
     iter_type: int = DATA_PAR
@@ -198,12 +200,14 @@ class IterVarAttr:
     grain: int = 0
     prefetch_data: tuple[Tensor, ...] = ()
     prefetch_offset: tuple[int, ...] = ()
+    tensor_intrin: TensorIntrin | None = None
 
     def __setstate__(self, state: list[Any]) -> None:
-        """Take the fields; those of ``prefetch`` are the last that were added."""
+        """Take the fields; those of ``prefetch`` and ``tensorize`` are the last that were added."""
         values = dict(zip(self.__slots__, state))
         for name in self.__slots__:
-            object.__setattr__(self, name, values.get(name, ()))
+            absent = None if name == "tensor_intrin" else ()
+            object.__setattr__(self, name, values.get(name, absent))
 
     @property
     def thread_tag(self) -> str:

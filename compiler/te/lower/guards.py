@@ -53,6 +53,37 @@ class Guards:
         keep = [c for c in conditions if with_reduction or not variables(c) & reduced]
         return IfThenElse(ops.all_of(*keep), body, None, likely=True) if keep else body
 
+    def of_whole(
+        self, stage: Stage, inner: set[Var], with_reduction: bool
+    ) -> list[PrimExpr] | None:
+        """The conditions under which no step of some loops is beyond an axis or clamped.
+
+        Args:
+            inner: the loops' variables, of which the conditions mention none.
+            with_reduction: those of the reduction's axes, too.
+
+        Returns:
+            None where that cannot be said.
+        """
+        b = self.bounds.stages[stage]
+        reduced = {a.var for a in stage.leaf_iter_vars if a.iter_type == COMM_REDUCE}
+        ends = [(v, n, 1) for v, n in b.guards if with_reduction or not v.mentions(reduced)]
+        for a in stage.op.axis:
+            below, above = self._outside(stage, a)
+            if stage in self.in_place or self._reads(stage, a) != "safe":
+                zero = self.analyzer.affine(a.domain.min)
+                ends += [(b.index(a), zero, -1)] if below else []
+                ends += [(b.index(a), self.analyzer.affine(a.domain.extent), 1)] if above else []
+        out = []
+        for value, end, sign in ends:
+            most = self.analyzer.eliminate(value, inner, sign)
+            if most is None:
+                return None
+            over = (most - end).shifted(1) if sign > 0 else end - most
+            if not self.analyzer.at_most_zero(over):
+                out.append(ops.compare(LT if sign > 0 else GE, most.to_expr(), end.to_expr()))
+        return out
+
     def _outside(self, stage: Stage, a: IterVar) -> tuple[bool, bool]:
         """True if an axis may be below 0; and if it may be beyond the tensor."""
         b = self.bounds.stages[stage]

@@ -160,6 +160,8 @@ class Bounds(inference.Inference[StageBounds]):
         their length and their guards.
         """
         kept = []
+        first = stage.tensorized
+        tile = set() if first is None else set(stage.leaf_iter_vars[first:])
         for value, extent in b.guards:
             form = value - extent  # < 0
             inside = [a for a in stage.leaf_iter_vars if a.var in form.terms]
@@ -170,6 +172,7 @@ class Bounds(inference.Inference[StageBounds]):
             last = inside[-1] if inside else None
             if (
                 last is None
+                or last in tile  # an instruction computes all of its steps
                 or hidden & {a.var for a in stage.leaf_iter_vars}
                 or stage.attr(last).kind in (UNROLLED, VECTORIZED, THREAD_BINDING)
                 or form.terms[last.var][1] < 0

@@ -16,6 +16,7 @@ from whet.compiler.te.lower.guards import Guards
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.lower_extern import extern_nest
 from whet.compiler.te.lower.lower_prefetch import prefetched
+from whet.compiler.te.lower.lower_tensorize import Tensorized
 from whet.compiler.te.lower.range_check import check_reads, check_values
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import (
@@ -175,8 +176,12 @@ class _Nests:
         first_reduce = stage.first_reduce
         reduces = isinstance(self.bounds.bodies[stage][0], Reduce)
         parts = lower_allreduce.parts(self.bounds, stage) if reduces else None
+        tile = None if stage.tensorized is None else self._tensorized(stage)
 
         def level(k: int) -> Stmt:
+            return plain(k) if tile is None or k != tile.first else tile.instead_of(plain(k))
+
+        def plain(k: int) -> Stmt:
             if k == len(leaves):
                 return self._update(stage, parts) if reduces else self._store(stage)
             if reduces and parts is None and k == first_reduce:
@@ -186,7 +191,7 @@ class _Nests:
             inner = loop(k)
             if parts is not None and k == first_reduce:
                 return self._over_threads(stage, parts, inner)
-            return seq(self._init(stage), inner) if reduces and k == first_reduce else inner
+            return seq(self._init(stage, tile), inner) if reduces and k == first_reduce else inner
 
         def loop(k: int) -> Stmt:
             leaf = leaves[k]
@@ -206,6 +211,9 @@ class _Nests:
         ):  # every reduction axis was of extent 1 and fused
             return seq(self._init(stage), level(0))
         return level(0)
+
+    def _tensorized(self, stage: Stage) -> Tensorized:
+        return Tensorized(self.guards, stage, self.buffers, self._inside, self._read)
 
     def _outputs(self, stage: Stage) -> list[Buffer]:
         return [self.buffers[(stage, k)] for k in range(stage.op.num_outputs)]
@@ -277,7 +285,7 @@ class _Nests:
         }
         lower_reduce.check_begin(self.bounds, stage, late)
 
-    def _init(self, stage: Stage) -> Stmt:
+    def _init(self, stage: Stage, tile: Tensorized | None = None) -> Stmt:
         """Set the elements to the identity, in loops of their own before those of the reduction."""
         self._check_begin(stage)
         inner = [
@@ -286,8 +294,13 @@ class _Nests:
         fresh = {a.var: Var(f"{a.var.name}.init", a.dtype) for a in inner}
         stores = lower_reduce.begin(self._reductions(stage), self._target(stage))
         out = self.guards.guarded(stage, self._where(stage, stores, False), with_reduction=False)
-        for a in reversed(inner):
-            out = lower_loop.loop(stage, self.bounds.stages[stage], a, out, first_values=True)
+        inside = len(inner) if tile is None else sum(a not in tile.inner for a in inner)
+        for k in reversed(range(len(inner) + 1)):
+            if k < len(inner):
+                b = self.bounds.stages[stage]
+                out = lower_loop.loop(stage, b, inner[k], out, first_values=True)
+            if tile is not None and k == inside:
+                out = tile.first_values(out)
         return _rename(out, fresh)
 
     def _update(self, stage: Stage, parts: lower_allreduce.Parts | None = None) -> Stmt:

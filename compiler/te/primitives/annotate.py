@@ -331,6 +331,10 @@ def _annotate(stage: Stage, name: str, axis: IterVar, kind: int, **options: Any)
             request, "the steps of a reduction depend on each other", loops_of(stage)
         )
     attr = stage.attr(axis)
+    if attr.tensor_intrin is not None:
+        raise ScheduleError(
+            request, f"{argument_text(axis)} is tensorized already", loops_of(stage)
+        )
     if tag := attr.thread_tag:
         raise ScheduleError(request, f"{argument_text(axis)} is bound to {tag}", loops_of(stage))
     stage.iter_var_attrs[axis] = replace(attr, iter_type=kind, grain=options.get("grain", 0))

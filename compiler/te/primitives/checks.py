@@ -12,6 +12,7 @@ from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.scopes import SCOPES, is_scope, is_thread
 from whet.compiler.te.lang.sizes import size_text
 from whet.compiler.te.lang.tensor import PlaceholderOp
+from whet.compiler.te.lang.tensor_intrin import TensorIntrin
 from whet.compiler.tir.expr import IterVar
 from whet.compiler.tir.stmt import SERIAL
 
@@ -64,6 +65,8 @@ def argument_text(x: Any) -> str:
         return f"[{', '.join(map(argument_text, x))}]"
     if isinstance(x, IterVar):
         return x.thread_tag if is_thread(x) else x.name
+    if isinstance(x, TensorIntrin):
+        return x.name
     return x.op.name if hasattr(x, "leaf_iter_vars") else size_text(x)
 
 
@@ -97,6 +100,8 @@ def unannotated_leaf(stage: Stage, axis: IterVar, request: Text, pragmas: bool =
     attr = stage.attr(axis)
     if attr.bind_thread is not None:
         said = f"bound to {attr.bind_thread.thread_tag}"
+    elif attr.tensor_intrin is not None:
+        said = "tensorized"
     elif attr.kind != SERIAL:
         said = attr.kind
     else:

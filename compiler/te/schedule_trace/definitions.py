@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.errors import ScheduleError
 from whet.compiler.tir.expr import THREAD_INDEX, CmpOp, IterVar, Range, Var
 from whet.compiler.tir.ops import ops
 
@@ -75,12 +76,12 @@ class Known:
 
     Attributes:
         schedule: the schedule that the trace is applied to.
-        symbols: the variables to use where the records only name them.
+        symbols: the variables and tensor intrinsics to use where the records only name them.
         names: tensors, axes and variables by their names in the trace.
     """
 
     schedule: Schedule
-    symbols: Mapping[str, Var]
+    symbols: Mapping[str, Any]
     names: dict[str, Any] = field(default_factory=dict)
 
     def value(self, v: Any) -> Any:
@@ -141,6 +142,17 @@ def _var(k: Known, r: Record, of: None) -> Var:
     return given if given is not None else Var(r["name"], r["dtype"])
 
 
+def _intrin(k: Known, r: Record, of: None) -> Any:
+    given = k.symbols.get(r["names"][0])
+    if given is None:
+        raise ScheduleError(
+            "replay a trace",
+            f"it names the tensor intrinsic {r['name']}, which data cannot hold",
+            "call tensorize after replaying the other steps, or replay the schedule's own trace",
+        )
+    return given
+
+
 _OF = ("of", "number")
 
 DEFINITIONS: dict[str, Definition] = {
@@ -169,5 +181,6 @@ DEFINITIONS: dict[str, Definition] = {
     ),
     "thread": Definition(("tag", "name"), _thread_text, _thread),
     "var": Definition(("name", "dtype"), _var_text, _var),
+    "intrin": Definition(("name",), lambda r: f"intrinsics[{text(r['name'])}]", _intrin),
 }
 """All kinds of definitions, by the word in a record's ``"define"``."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.lang.tensor import Operation, Tensor
+from whet.compiler.te.lang.tensor_intrin import TensorIntrin
 from whet.compiler.te.primitives.checks import ON_SCHEDULE
 from whet.compiler.te.schedule_trace.definitions import Record
 from whet.compiler.te.schedule_trace.steps import StageRef, Step
@@ -39,8 +40,11 @@ _WORDS = {Not: "not", Select: "select"}
 
 def records(
     outputs: Sequence[Operation], steps: Sequence[Step]
-) -> tuple[list[Record], dict[str, Var]]:
-    """The records of a computation's steps, and the variables that no shape holds, by names."""
+) -> tuple[list[Record], dict[str, Any]]:
+    """The records of a computation's steps, and by names what data cannot hold.
+
+    That is variables in no shape, and tensor intrinsics.
+    """
     writer = _Writer(outputs)
     for step in steps:
         writer.step(step)
@@ -52,9 +56,9 @@ class _Writer:
         self.graph: list[Record] = []  # what defines the computation's own tensors comes first
         self.out: list[Record] = []
         self.names: dict[Any, str] = {}  # by id; a tensor by its operation's and its number
-        self.taken = {"s", "te", "tir"}
+        self.taken = {"s", "te", "tir", "intrinsics"}
         self.kept: list[Any] = []
-        self.free: dict[str, Var] = {}
+        self.free: dict[str, Any] = {}
         self.axis_of: dict[int, str] = {}  # a variable -> the name of its axis
         # operation -> how it is reached: an output, or an input of another
         self.paths: dict[Operation, tuple[Operation | None, int, int]] = {}
@@ -197,6 +201,8 @@ class _Writer:
             return ["name", self.tensor(x)]
         if isinstance(x, Operation):
             return ["name", self.operation(x)]
+        if isinstance(x, TensorIntrin):
+            return ["name", self._intrin(x)]
         if isinstance(x, StageRef):
             return ["stage", self.operation(x.origin)]
         if isinstance(x, (list, tuple)):
@@ -238,6 +244,14 @@ class _Writer:
                     assert step is not None
                     return ["var", self.axis(a, step)]
         return ["name", self._size(v)]
+
+    def _intrin(self, x: TensorIntrin) -> str:
+        """The name of a tensor intrinsic, which is no data."""
+        if id(x) not in self.names:
+            name = self.fresh(x.name, x)
+            self.free[name] = x
+            self.out.append({"define": "intrin", "name": x.name, "names": [name]})
+        return self.names[id(x)]
 
     def _size(self, v: Var) -> str:
         """The name of a symbolic size: a dimension of some tensor, or a variable of its own."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.primitives.checks import ON_SCHEDULE, ON_STAGE
 from whet.compiler.te.schedule_trace.definitions import DEFINITIONS, Known, Record
-from whet.compiler.tir.expr import Var
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -45,11 +44,11 @@ def _is_record(r: Any) -> bool:
     )
 
 
-def replay(data: list[Record], schedule: Schedule, symbols: Mapping[str, Var]) -> Schedule:
+def replay(data: list[Record], schedule: Schedule, symbols: Mapping[str, Any]) -> Schedule:
     """Apply records to a schedule to which nothing was applied yet.
 
     Args:
-        symbols: the variables to use where the records only name them.
+        symbols: the variables and tensor intrinsics to use where the records only name them.
 
     Raises:
         ScheduleError: if a record does not fit.

@@ -170,7 +170,9 @@ class _Boxes:
 
 
 def _prefetched(attr: IterVarAttr) -> Iterator[str]:
-    """The words for what a loop prefetches."""
+    """The words for what a loop prefetches, and for what computes it."""
+    if attr.tensor_intrin is not None:
+        yield f"tensorized by {attr.tensor_intrin.name}"
     for tensor, offset in zip(attr.prefetch_data, attr.prefetch_offset):
         yield f"prefetches {tensor.name} {offset} ahead"
 

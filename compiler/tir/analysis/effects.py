@@ -36,8 +36,10 @@ def is_pure(node: Any) -> bool:
     stack = [node]
     while stack:
         n = stack.pop()
-        if type(n) is Call and (
-            n.op in EFFECTS or n.op in IMPURE or n.op.startswith(("tvm_", "call_"))
+        if (
+            type(n) is Call
+            and n.op != "call_llvm_pure_intrin"
+            and (n.op in EFFECTS or n.op in IMPURE or n.op.startswith(("tvm_", "call_")))
         ):
             return False
         for p in n.parts:

@@ -46,21 +46,24 @@ def infinity(dtype: str, span: Any = None) -> PrimExpr:
 
 
 def reinterpret(dtype: str, value: Any, span: Any = None) -> PrimExpr:
-    """The bits of ``value`` as a ``dtype`` of as many bits.
+    """The bits of ``value`` as a ``dtype`` of as many bits: of a vector as a whole.
+
+    A scalar ``dtype`` of as many bits as one lane is that of each lane.
 
     Raises:
         ArgumentError: for another number of bits, and for bools and addresses.
     """
     x = ops.convert(value)
     kind = dt.check(dtype)
-    if dt.lanes(kind) == 1:
+    have, want = (dt.bits(t) * dt.lanes(t) for t in (x.dtype, kind))
+    if dt.lanes(kind) == 1 and have != want:  # each lane by itself
         kind = dt.vector(kind, dt.lanes(x.dtype))
+        want = dt.bits(kind) * dt.lanes(kind)
     request = f"reinterpret({kind!r}, {x.dtype})"
     for t in (kind, x.dtype):
         if not dt.is_float(t) and (not dt.is_int(t) or dt.is_bool(t)):
             raise ArgumentError(request, f"{t} is no type of numbers", "x.astype(dtype) converts")
-    have, want = dt.bits(x.dtype), dt.bits(kind)
-    if have != want or dt.lanes(x.dtype) != dt.lanes(kind):
+    if have != want:
         raise ArgumentError(
             request, f"{x.dtype} has {have} bits, {kind} has {want}", "x.astype(dtype) converts"
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import BufferView, Call, PrimExpr, StringImm
+from whet.compiler.tir.expr import BufferView, Call, PrimExpr, StringImm, int_value
 from whet.compiler.tir.ops import ops
 
 
@@ -52,6 +53,54 @@ def call_pure_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -
 def _c_call(op: str, dtype: str, name: str, args: tuple[Any, ...]) -> Call:
     given = tuple(_c_argument(a, f"{op}({name!r})") for a in args)
     return Call(dtype, op, (_name(name, op), *given))
+
+
+def call_llvm_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> Call:
+    """A call of LLVM's intrinsic ``name``, which may do more than compute a value.
+
+    >>> from whet import tir
+    >>> x = tir.Var("x", "float32")
+    >>> tir.call_llvm_intrin("float32", "llvm.fma.f32", 3, x, x, x).dtype
+    'float32'
+
+    For targets of kind ``llvm``; the processor must have its instruction (``target.features``).
+
+    Args:
+        dtype: type of the result, e.g. ``"int32x16"``.
+        name: with its types where it is overloaded: ``"llvm.ctpop.v4i32"``.
+        args: how many arguments the overloaded types are those of, as TVM has it (a number; the
+            name says it here, too), and then the arguments, vectors among them.
+        span: not used.
+
+    Raises:
+        ArgumentError: for another name, or without that number.
+    """
+    return _llvm_call("call_llvm_intrin", dtype, name, args)
+
+
+def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> Call:
+    """A call of LLVM's intrinsic ``name``, which computes a value of its arguments.
+
+    Takes what :func:`call_llvm_intrin` takes.
+    """
+    return _llvm_call("call_llvm_pure_intrin", dtype, name, args)
+
+
+def _llvm_call(op: str, dtype: str, name: Any, args: tuple[Any, ...]) -> Call:
+    request = f"{op}({name!r})"
+    if not isinstance(name, str) or not re.fullmatch(r"llvm\.[\w.]+", name):
+        raise ArgumentError(
+            request, "intrinsics of LLVM are called llvm.something", "llvm.fma.v8f32"
+        )
+    given = tuple(_c_argument(a, request) for a in args)
+    count = int_value(given[0]) if given else None
+    if count is None or not 0 <= count < len(given):
+        raise ArgumentError(
+            request,
+            "its first argument is not the number of arguments with an overloaded type",
+            f"{op}(dtype, name, 0, ...), or as many of the others as TVM's documentation says",
+        )
+    return Call(dt.check(dtype), op, (_name(name, op), *given))
 
 
 def call_intrin(dtype: str, func_name: str, *args: Any, span: Any = None) -> Call:

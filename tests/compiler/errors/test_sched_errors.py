@@ -339,8 +339,8 @@ def te_copy(ins, outs):
 
 def test_primitives_that_are_not_here_say_what_does_their_work(three):
     s, a, b, c, d, k = three
-    with pytest.raises(AttributeError, match=r"Stage has no 'tensorize': .*dp4a is used"):
-        s[d].tensorize(d.op.axis[0], None)
+    with pytest.raises(AttributeError, match=r"Stage has no 'transform_layout': it is planned"):
+        s[d].transform_layout(lambda i: i)
     with pytest.raises(AttributeError, match=r"no 'vectorise': did you mean vectorize\?"):
         s[d].vectorise(d.op.axis[0])
     with pytest.raises(AttributeError, match=r"Schedule has no 'create_group': .*compute_at"):

@@ -177,6 +177,7 @@ class Mistakes:
             "parallel": lambda: stage.parallel(axis(), self.maybe(lambda: None)),
             "bind": lambda: stage.bind(axis(), self.maybe(self.axis)),
             "pragma": lambda: stage.pragma(axis(), self.maybe(lambda: "hint"), self.odd()),
+            "tensorize": lambda: stage.tensorize(axis(), self.odd()),
             "prefetch": lambda: stage.prefetch(self.maybe(self.tensor), axis(), size()),
             "compute_at": lambda: stage.compute_at(parent(), self.maybe(self.axis)),
             "compute_inline": stage.compute_inline,

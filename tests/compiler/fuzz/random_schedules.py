@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+from random_tensorize import tensorized
+
 from whet.compiler import te
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.bounds.extents import leaf_extents
@@ -34,6 +36,8 @@ class RandomSchedule:
         self.applied = []
         for _ in range(pick(0, limit)):
             self._one()
+        for _ in range(pick(0, 2)):  # when all loops are there
+            self.tensorize()
         for _ in range(pick(0, 2)):  # last, since a loop prefetches what it itself reads
             self.prefetch()
         kept = self._kept()
@@ -153,12 +157,18 @@ class RandomSchedule:
             (x, t)
             for x in self._loops()
             for t in x.op.input_tensors
-            if self.s[t].attach_type == ROOT and not _gathers(x.op)
+            if self.s[t].attach_type == ROOT and not _gathers(x.op) and x.tensorized != 0
         ]
         if fits:
             stage, tensor = self._choose(fits)
             stage.prefetch(tensor, stage.leaf_iter_vars[0], self.pick(0, 5))
             self.applied.append("prefetch")
+
+    def tensorize(self):
+        """Let an instruction compute some innermost loops of a stage."""
+        stage = self._stage()
+        if stage is not None and tensorized(stage, self.pick):
+            self.applied.append("tensorize")
 
     # places
 

@@ -71,7 +71,8 @@ def test_every_primitive_is_replayed():
     used = {step.primitive for step in s.trace.steps}
     from whet.compiler.te.primitives.checks import ON_SCHEDULE, ON_STAGE
 
-    assert used == {*ON_STAGE, *ON_SCHEDULE} - {"normalize"}
+    alone = {"normalize", "tensorize"}  # an intrinsic is no data: test_tensorize_numbers.py
+    assert used == {*ON_STAGE, *ON_SCHEDULE} - alone
     check(s, args, gpu=False, rtol=1e-4)
 
 

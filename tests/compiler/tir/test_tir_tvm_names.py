@@ -159,7 +159,7 @@ def test_logaddexp_is_numpys():
         (te, "reduceaxis", "te has no 'reduceaxis': did you mean reduce_axis?"),
         (te, "relu", "te has no 'relu': it is topi.nn.relu"),
         (tir, "placeholder", "it is te.placeholder"),
-        (tir, "call_llvm_intrin", "LLVM's intrinsics have no names here"),
+        (tir, "TensorIntrin", "te.decl_tensor_intrin makes one of te"),
         (tir, "Block", "there are no blocks of TensorIR"),
         (tir, "ret", "a kernel returns its status"),
         (tir, "ooze", "there is no such name; docs/checklist.toml lists"),

@@ -30,6 +30,7 @@ SAID = {
     "tuning_a_matmul": ("3 knobs", "4 trials", "speed-up", " ms"),
     "tuning_without_a_template": ("layer", "tile", "4 trials", "2 trials", "speed-up", " us"),
     "fast_matmul": ("naive: ", "register tile: ", "prepacked: ", "parallel: ", "x naive"),
+    "tensorize": ("for row in range(8)", "the instruction: c[i] = sum(a[k] * b[i, k]", "exact: "),
 }
 """Lines that a lesson prints, among others."""
 
@@ -72,7 +73,8 @@ def test_a_lesson_begins_with_a_title(name):
 def test_every_primitive_is_shown():
     from whet.compiler.te.primitives.checks import ON_SCHEDULE, ON_STAGE
 
-    code = (LESSONS / "schedule_primitives.py").read_text()
+    lessons = ("schedule_primitives", "tensorize")
+    code = "".join((LESSONS / f"{name}.py").read_text() for name in lessons)
     assert not [name for name in ON_SCHEDULE | ON_STAGE if f".{name}(" not in code]
 
 

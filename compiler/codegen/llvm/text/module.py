@@ -38,7 +38,8 @@ class Module:
     Attributes:
         functions, globals: their texts.
         declared: declarations, and functions and constants that are written when first used.
-        called: function that a user calls -> its declaration.
+        called: function that a user calls -> its declaration; ``intrinsics``: LLVM's, likewise.
+        uses: an intrinsic's declaration and its arguments, those that vary as "".
         accuracy: of mathematical functions: ``"2ulp"``, ``"4ulp"`` or ``"fast"``.
         fast: the last of them.
         flags: what float arithmetic may be relaxed to, as LLVM's flags with a space behind, or "".
@@ -57,6 +58,8 @@ class Module:
         self.globals: list[str] = []
         self.declared: dict[str, None] = {}
         self.called: dict[str, str] = {}
+        self.intrinsics: dict[str, str] = {}
+        self.uses: dict[tuple[str, tuple[str, ...]], None] = {}
         attrs = target.canonical().attrs
         words = [str(attrs.get(k, "")) for k in ("mtriple", "mcpu", "mattr")]
         other = not words[0].startswith("x86_64")

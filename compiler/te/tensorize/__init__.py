@@ -1,0 +1,1 @@
+"""Tiles that an instruction computes: their form matched, their regions bound to its buffers."""
