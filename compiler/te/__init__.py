@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.absent import missing
 from whet.compiler.te.flop import count_flop
+from whet.compiler.te.gradient.reverse import gradient
 from whet.compiler.te.lang import tag, tensor  # noqa: F401  (modules of TVM: te.tensor.Tensor)
 from whet.compiler.te.lang.axes import reduce_axis, size_var, thread_axis, var
 from whet.compiler.te.lang.compute import compute, placeholder
@@ -50,6 +51,7 @@ __all__ = [
     "create_schedule",
     "extern",
     "extern_primfunc",
+    "gradient",
     "graph_text",
     "infinity",
     "placeholder",
