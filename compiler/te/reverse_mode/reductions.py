@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te.gradient.derivatives import partials
-from whet.compiler.te.gradient.functions import times
 from whet.compiler.te.lang.axes import reduce_axis
 from whet.compiler.te.lang.compute import compute
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
+from whet.compiler.te.reverse_mode.expressions import partials
+from whet.compiler.te.reverse_mode.functions import times
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import (
     EQ,

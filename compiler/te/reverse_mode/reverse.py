@@ -9,14 +9,14 @@ from typing import Any
 
 from whet.compiler.arith.analyzer import Analyzer
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te.gradient.derivatives import partials
-from whet.compiler.te.gradient.domain import is_zero, solve
-from whet.compiler.te.gradient.functions import times
-from whet.compiler.te.gradient.reductions import shares
 from whet.compiler.te.lang.axes import index_type
 from whet.compiler.te.lang.compute import compute
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+from whet.compiler.te.reverse_mode.domain import is_zero, solve
+from whet.compiler.te.reverse_mode.expressions import partials
+from whet.compiler.te.reverse_mode.functions import times
+from whet.compiler.te.reverse_mode.reductions import shares
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import (
     COMM_REDUCE,

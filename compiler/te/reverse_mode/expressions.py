@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from whet.compiler.arith.keys import structural_key
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te.gradient.functions import ARITHMETIC, FUNCTIONS, by_operand
+from whet.compiler.te.reverse_mode.functions import ARITHMETIC, FUNCTIONS, by_operand
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import (
     EQ,
