@@ -9,6 +9,7 @@ from whet.compiler.te.lang import tag, tensor  # noqa: F401  (modules of TVM: te
 from whet.compiler.te.lang.axes import reduce_axis, size_var, thread_axis, var
 from whet.compiler.te.lang.compute import compute, placeholder
 from whet.compiler.te.lang.extern import extern, extern_primfunc
+from whet.compiler.te.lang.scan import ScanOp, scan
 from whet.compiler.te.lang.tag import tag_scope
 from whet.compiler.te.lang.tensor import (
     ComputeOp,
@@ -45,6 +46,7 @@ __all__ = [
     "ExternOp",
     "Operation",
     "PlaceholderOp",
+    "ScanOp",
     "Schedule",
     "Stage",
     "Tensor",
@@ -62,6 +64,7 @@ __all__ = [
     "infinity",
     "placeholder",
     "reduce_axis",
+    "scan",
     "select",
     "size_var",
     "tag_scope",

@@ -8,6 +8,7 @@ LESSONS = (
     "tuning_a_matmul.py",
     "tuning_without_a_template.py",
     "fast_matmul.py",
+    "recurrences.py",
 )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds.threads import in_one_block, scope_of
 from whet.compiler.te.lang.relations import AT, INLINE
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
 from whet.compiler.te.lower import lower_allreduce, lower_loop, lower_reduce, lower_store
 from whet.compiler.te.lower.guards import Guards
@@ -35,6 +36,7 @@ from whet.compiler.tir.stmt import (
     For,
     IfThenElse,
     Stmt,
+    nothing,
     seq,
 )
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
@@ -104,6 +106,9 @@ class _Nests:
 
     def run(self) -> Stmt:
         computed = [s for s in self.schedule.stages if s in self.bounds.stages]
+        for s in computed:
+            if isinstance(s.op, ScanOp):
+                self._share(s, s.op)
         for s in self.schedule.stages:
             self._check_buffers(s)
         for s in computed:
@@ -151,6 +156,25 @@ class _Nests:
                 lower_store.strides(stage, shape) if lower_store.aligned(stage) else (),
             )
 
+    def _share(self, stage: Stage, op: ScanOp) -> None:
+        """Keep the first steps, the updates and the states of a recurrence in one memory."""
+        for parts in zip(op.init, op.update, op.state_placeholder):
+            for t in parts:
+                inner = self.schedule.stage_map[t.op]
+                if (inner, t.value_index) in self.given or inner.is_output:
+                    raise LowerError(
+                        f"lower: {op.name} keeps {t.name} in its own memory",
+                        f"{t.name} is an argument or an output, too",
+                        f"give te.compute(...) a copy: lambda *i: {t.name}(*i)",
+                    )
+        self._declare(stage)
+        for k, (first, step, state) in enumerate(zip(op.init, op.update, op.state_placeholder)):
+            for t in (first, step, state):
+                key = (self.schedule.stage_map[t.op], t.value_index)
+                self.buffers[key] = self.buffers[(stage, k)]
+                self.given.add(key)
+            self.in_place.add(self.schedule.stage_map[step.op])
+
     def _allocate(self, stage: Stage, body: Stmt) -> Stmt:
         for k in range(stage.op.num_outputs):
             if (stage, k) not in self.given:
@@ -171,12 +195,15 @@ class _Nests:
         return lower_store.buffered(stage, self._outputs(stage), out)
 
     def _loops(self, stage: Stage) -> Stmt:
-        leaves = stage.leaf_iter_vars
+        steps = isinstance(stage.op, ScanOp)  # its other axes are those of the updates
+        leaves = stage.leaf_iter_vars[:1] if steps else stage.leaf_iter_vars
         first_reduce = stage.first_reduce
         reduces = isinstance(self.bounds.bodies[stage][0], Reduce)
         parts = lower_allreduce.parts(self.bounds, stage) if reduces else None
 
         def level(k: int) -> Stmt:
+            if k == len(leaves) and steps:
+                return nothing()
             if k == len(leaves):
                 return self._update(stage, parts) if reduces else self._store(stage)
             if reduces and parts is None and k == first_reduce:

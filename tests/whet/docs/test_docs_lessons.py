@@ -30,6 +30,7 @@ SAID = {
     "tuning_a_matmul": ("3 knobs", "4 trials", "speed-up", " ms"),
     "tuning_without_a_template": ("layer", "tile", "4 trials", "2 trials", "speed-up", " us"),
     "fast_matmul": ("naive: ", "register tile: ", "prepacked: ", "parallel: ", "x naive"),
+    "recurrences": ("for S_idx in range(m - 1)", "'new_c', 'new_h'", "the LSTM is right"),
 }
 """Lines that a lesson prints, among others."""
 
