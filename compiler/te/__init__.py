@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING
 
 from whet.compiler.absent import missing
+from whet.compiler.homes import imported
 from whet.compiler.te.flop import count_flop
 from whet.compiler.te.lang import tag, tensor  # noqa: F401  (modules of TVM: te.tensor.Tensor)
 from whet.compiler.te.lang.axes import reduce_axis, size_var, thread_axis, var
 from whet.compiler.te.lang.compute import compute, placeholder
 from whet.compiler.te.lang.extern import extern, extern_primfunc
+from whet.compiler.te.lang.scan import ScanOp, scan
 from whet.compiler.te.lang.tag import tag_scope
 from whet.compiler.te.lang.tensor import (
     ComputeOp,
@@ -28,6 +30,12 @@ from whet.compiler.tir.ops.ops import *  # noqa: F403
 from whet.compiler.tir.ops.ops import select
 from whet.compiler.tir.ops.reducers import *  # noqa: F403
 
+if TYPE_CHECKING:
+    from whet.compiler.te.reverse_mode.reverse import gradient
+
+_HOMES = {"gradient": f"{__name__}.reverse_mode.reverse:gradient"}
+"""Names whose modules are loaded when they are first used."""
+
 all = ops.all_of
 any = ops.any_of
 
@@ -39,6 +47,7 @@ __all__ = [
     "ExternOp",
     "Operation",
     "PlaceholderOp",
+    "ScanOp",
     "Schedule",
     "Stage",
     "Tensor",
@@ -53,10 +62,12 @@ __all__ = [
     "decl_tensor_intrin",
     "extern",
     "extern_primfunc",
+    "gradient",
     "graph_text",
     "infinity",
     "placeholder",
     "reduce_axis",
+    "scan",
     "select",
     "size_var",
     "tag_scope",
@@ -68,5 +79,8 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know the names that are there
 
     def __getattr__(name: str) -> object:
-        """An error that says where a name of TVM's went."""
+        """A name that is loaded late, or an error that says where one of TVM's went."""
+        if name in _HOMES:
+            found = globals()[name] = imported(_HOMES[name])
+            return found
         raise missing(__name__, "te", name)

@@ -12,7 +12,7 @@ from whet.compiler.errors import ArgumentError, ScheduleError
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.relations import Fuse, IterVarAttr, Rebase, Singleton, Split
 from whet.compiler.te.lang.tensor import Operation, Tensor
-from whet.compiler.te.primitives import cache
+from whet.compiler.te.primitives import cache, scans
 from whet.compiler.te.primitives import normalize as rebasing
 from whet.compiler.te.primitives import rfactor as factoring
 from whet.compiler.te.primitives.auto_inline import (
@@ -90,6 +90,7 @@ class Schedule:
             stage.is_output = any(op is o for o in self.outputs)
             self.stages.append(stage)
             self.stage_map[op] = stage
+        scans.enter(self.stages)
 
     if not TYPE_CHECKING:  # type checkers know the names that are there
 
@@ -164,6 +165,7 @@ class Schedule:
         stage.scope = scope
         self.stages.insert(self.stages.index(before), stage)
         self.stage_map[op] = stage
+        scans.join(stage)
         return stage
 
     def replace_op(self, stage: Stage, op: Operation) -> None:
@@ -186,8 +188,7 @@ class Schedule:
         new.trace = Trace(list(self.outputs), list(self.trace.steps))
         twins = {s: s.copied(new) for s in self.stages}
         for twin in twins.values():
-            if twin.attach_stage is not None:
-                twin.attach_stage = twins[twin.attach_stage]
+            twin.move(twins)
         new.stages = list(twins.values())
         new.stage_map = {op: twins[s] for op, s in self.stage_map.items()}
         return new
@@ -388,13 +389,11 @@ def _checked(schedule: Any, request: str) -> Schedule:
     return schedule
 
 
-_STEPS = ("SchedulePostProcToPrimFunc", "VerifyCompactBuffer")
-
-
 def __getattr__(name: str) -> Any:
     """TVM's last steps of lowering, which few use: loaded when they are needed."""
-    if name not in _STEPS:  # imports ask for __path__ and the like, too
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from whet.compiler.te.show import walkthrough
+    if not name.startswith("_"):  # imports ask for __path__ and the like, too
+        from whet.compiler.te.show import walkthrough
 
-    return walkthrough.STEPS[name]
+        if name in walkthrough.STEPS:
+            return walkthrough.STEPS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

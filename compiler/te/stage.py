@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from whet.compiler.te.lang.relations import (
     Singleton,
     Split,
 )
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.te.primitives import annotate, loops, storage
 from whet.compiler.te.primitives import compute_at as attach
@@ -63,6 +64,7 @@ class Stage:
         launch_threads: the thread axes that run the whole stage.
         double_buffered: True after ``double_buffer``.
         nontemporal: the alignment of ``store_nontemporal`` in bytes; 0 without it.
+        scan: the stage of the recurrence at whose steps it is computed, if not elsewhere.
         group: None, and ``num_child_stages`` 0: stages are not grouped.
     """
 
@@ -102,6 +104,7 @@ class Stage:
         self.launch_threads: list[IterVar] = []
         self.double_buffered: bool = False
         self.nontemporal: int = 0
+        self.scan: Stage | None = None
         self.group: Any = None
         self.num_child_stages = 0
         self.reset_axes()
@@ -109,7 +112,7 @@ class Stage:
     def reset_axes(self) -> None:
         """Begin with the operation's own axes."""
         axes: list[IterVar] = []
-        if isinstance(self.op, ComputeOp):
+        if isinstance(self.op, (ComputeOp, ScanOp)):
             axes = [*self.op.axis, *self.op.reduce_axis]
         self.all_iter_vars = list(axes)
         self.leaf_iter_vars: list[IterVar] = list(axes)
@@ -135,6 +138,17 @@ class Stage:
         """The annotations of an axis or loop so far."""
         return self.iter_var_attrs.get(axis) or _unannotated(axis.iter_type)
 
+    def detach(self, kind: int) -> None:
+        """Attach the stage nowhere; at the root, what a recurrence needs is computed in its steps.
+
+        Args:
+            kind: ``ROOT``, ``INLINE`` or ``AHEAD``.
+        """
+        self.attach_type, self.attach_stage, self.attach_ivar = kind, None, None
+        if kind == ROOT and self.scan is not None and isinstance(self.scan.op, ScanOp):
+            self.attach_type, self.attach_stage = AT, self.scan
+            self.attach_ivar = self.scan.op.scan_axis
+
     def record(
         self, primitive: str, *args: Any, results: Sequence[Any] = (), **options: Any
     ) -> None:
@@ -156,6 +170,13 @@ class Stage:
         new.relations, new.iter_var_attrs = list(self.relations), dict(self.iter_var_attrs)
         new.launch_threads = list(self.launch_threads)
         return new
+
+    def move(self, twins: Mapping[Stage, Stage]) -> None:
+        """Name the stages of another schedule instead of this one's."""
+        if self.attach_stage is not None:
+            self.attach_stage = twins[self.attach_stage]
+        if self.scan is not None:
+            self.scan = twins[self.scan]
 
     def __repr__(self) -> str:
         return f"stage({self.op.name})"

@@ -9,6 +9,7 @@ LESSONS = (
     "tuning_without_a_template.py",
     "fast_matmul.py",
     "tensorize.py",
+    "recurrences.py",
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.graph import post_order
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.tir.expr import IntImm
 from whet.search_spaces.graph.family import derived
@@ -88,6 +89,12 @@ def _tensors(given: Any, which: str) -> list[Tensor]:
 
 
 def _check_extents(op: Operation) -> None:
+    if isinstance(op, ScanOp):
+        raise ArgumentError(
+            f"create_task(outputs=...): {op.name}",
+            "it is a te.scan, for which no space is derived",
+            "write a template of it: @whet.template('name')",
+        )
     shapes = [d for k in range(op.num_outputs) for d in op.output_shape(k)]
     if isinstance(op, ComputeOp):
         domains = [a.dom for a in op.reduce_axis if a.dom is not None]

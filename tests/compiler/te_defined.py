@@ -13,7 +13,7 @@ NaN at the same places; zeros have either sign. Integers wrap around, and are al
 """
 
 import numpy as np
-from te_oracle import evaluate_expr, evaluate_tensor
+from te_oracle import evaluate_expr, evaluate_tensor, steps_of
 
 from whet.compiler import te
 from whet.compiler.tir import expr as e
@@ -47,12 +47,31 @@ class Masks:
     def of(self, tensor):
         """The mask of a tensor: true where it is undefined."""
         if tensor not in self.made:
+            if isinstance(tensor.op, te.ScanOp):
+                self._recurrence(tensor.op)
+                return self.made[tensor]
             for t in tensor.op.input_tensors:  # their values first, so that none is computed twice
                 self.of(t)
             shape = np.shape(evaluate_tensor(tensor, self.known))
             computed = isinstance(tensor.op, te.ComputeOp)
             self.made[tensor] = self._computed(tensor) if computed else np.zeros(shape, bool)
         return self.made[tensor]
+
+    def _recurrence(self, op):
+        evaluate_tensor(op.output(0), self.known)
+        begin, end = steps_of(op, self.known)
+        for first, state in zip(op.init, op.state_placeholder):
+            self.made[state] = np.zeros(self.known[state].shape, bool)
+            self.made[state][:begin] = self.of(first)
+        inside = set(te.schedule.ScanGetBody(op))
+        for step in range(begin, end):
+            local = Masks(self.known)
+            local.made = {t: m for t, m in self.made.items() if t.op not in inside}
+            rows = [local.of(u)[step] for u in op.update]
+            for state, row in zip(op.state_placeholder, rows):
+                self.made[state][step] = row
+        for k, state in enumerate(op.state_placeholder):
+            self.made[op.output(k)] = self.made[state]
 
     def _computed(self, tensor):
         op, body = tensor.op, tensor.op.body[tensor.value_index]

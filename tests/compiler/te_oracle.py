@@ -71,6 +71,8 @@ def evaluate_tensor(t, known):
     """The value of a tensor, which becomes known, too."""
     if t in known:
         return known[t]
+    if isinstance(t.op, te.ScanOp):
+        return _recurrence(t, known)
     assert isinstance(t.op, te.ComputeOp), t
     op = t.op
     body = op.body[t.value_index]
@@ -92,6 +94,35 @@ def evaluate_tensor(t, known):
             out = np.broadcast_to(evaluate_expr(body, env), data)
     known[t] = np.array(out, dtype=_wide(body.dtype))
     return known[t]
+
+
+def steps_of(op, known):
+    """The first step of a recurrence that its update gives, and the number of all."""
+    begin = int(_number(op.scan_axis.dom.min, known))
+    return begin, begin + int(_number(op.scan_axis.dom.extent, known))
+
+
+def _recurrence(t, known):
+    """The states of a recurrence, step by step."""
+    op = t.op
+    begin, end = steps_of(op, known)
+    for first, state in zip(op.init, op.state_placeholder):
+        shape = [int(_number(d, known)) for d in state.shape]
+        known[state] = np.zeros(shape, _wide(state.dtype))
+        known[state][:begin] = evaluate_tensor(first, known)
+    for step in range(begin, end):
+        local = {k: v for k, v in known.items() if getattr(k, "op", None) not in _inside(op)}
+        rows = [evaluate_tensor(u, local)[step] for u in op.update]
+        for state, row in zip(op.state_placeholder, rows):
+            known[state][step] = row
+    for k, state in enumerate(op.state_placeholder):
+        known[op.output(k)] = known[state]
+    return known[t]
+
+
+def _inside(op):
+    """What a recurrence computes at each step."""
+    return set(te.schedule.ScanGetBody(op))
 
 
 def _reduce(body, env, sizes, data):

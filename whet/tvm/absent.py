@@ -43,9 +43,6 @@ ABSENT: dict[str, dict[str, str]] = {
     "te": {
         "trace": "tir.call_packed within an expression hands a value to a registered function; "
         "schedule.trace is the record of a schedule's primitives",
-        "scan": "it is planned; te.extern runs a recurrence that tir.ir_builder writes",
-        "ScanOp": "it comes with scan",
-        "gradient": "it is planned; write the derivative as a computation of its own",
         "hybrid": "it is planned; te.extern and tir.ir_builder write loops by hand",
         "HybridOp": "it comes with hybrid.script",
         "create_prim_func": 'it is planned; lower(schedule, arguments)["main"] is a loop function',

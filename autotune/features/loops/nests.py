@@ -11,6 +11,7 @@ from whet.compiler.te.bounds.extents import pass_down, pass_up
 from whet.compiler.te.bounds.inference import Inference, StageBounds
 from whet.compiler.te.bounds.threads import ancestors, leaf_index
 from whet.compiler.te.lang.relations import AT, INLINE
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.scopes import is_virtual, thread_rank
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.primitives.prepack import kernel_part
@@ -124,6 +125,9 @@ def _with_inlined(schedule: Schedule) -> dict[Stage, tuple[e.PrimExpr, ...]]:
     rewrite = Rewriter({e.ProducerLoad: expand}, once=True)
     out: dict[Stage, tuple[e.PrimExpr, ...]] = {}
     for stage in schedule.stages:
+        if isinstance(stage.op, ScanOp):
+            out[stage] = stage.op.body
+            continue
         if not isinstance(stage.op, ComputeOp):
             continue
         body = tuple(rewrite(b) for b in stage.op.body) if inlined else stage.op.body

@@ -15,6 +15,7 @@ from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds import inference, ragged, threads
 from whet.compiler.te.bounds.extents import AffineSizes, Guards, pass_down, pass_up
 from whet.compiler.te.lang.relations import AT, INLINE, with_guards
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
 from whet.compiler.te.lower.inlining import Inlining, inlined_in
 from whet.compiler.tir.expr import IterVar, Min, PrimExpr, ProducerLoad, Reduce, Var
@@ -80,7 +81,7 @@ class Bounds(inference.Inference[StageBounds]):
         for stage in reversed(schedule.stages):
             if isinstance(stage.op, ExternOp):
                 self._whole(stage)
-            elif isinstance(stage.op, ComputeOp) and stage.attach_type != INLINE:
+            elif isinstance(stage.op, (ComputeOp, ScanOp)) and stage.attach_type != INLINE:
                 self._infer(stage)
 
     # expressions
@@ -91,6 +92,8 @@ class Bounds(inference.Inference[StageBounds]):
             if isinstance(stage.op, ExternOp):
                 self.bodies[stage] = ()
                 self._check_extern(stage)
+            elif isinstance(stage.op, ScanOp):
+                self.bodies[stage] = stage.op.body
             elif isinstance(stage.op, ComputeOp):
                 if stage.attach_type == INLINE:
                     self.bodies[stage] = stage.op.body
@@ -118,23 +121,29 @@ class Bounds(inference.Inference[StageBounds]):
     def _whole(self, stage: Stage) -> None:
         """An extern operation computes all it has, wherever it is attached."""
         if stage.attach_type == AT:
-            self.loops_inside(stage)
-            for reader, _ in self.readers(stage):
-                self.check_inside(stage, reader)
+            self._check_attached(stage)
         b = self.stages[stage] = StageBounds()
         threads.launch(stage, b)
 
+    def _check_attached(self, stage: Stage) -> None:
+        """All that read a stage stand inside the loop that it is attached to."""
+        self.loops_inside(stage)
+        for reader, _ in self.readers(stage):
+            self.check_inside(stage, reader)
+
     def _infer(self, stage: Stage) -> None:
         op = stage.op
-        assert isinstance(op, ComputeOp)
         b = StageBounds()
         self.domain(stage, b)
         uneven = ragged.ragged_axes(op)
-        if uneven and (stage.attach_type == AT or not ragged.stands_as_written(stage)):
+        free = stage.attach_type == AT or not ragged.stands_as_written(stage)
+        if isinstance(op, ComputeOp) and uneven and free:
             self.set_bodies(stage, tuple(ragged.guarded(op, x) for x in self.bodies[stage]))
             for a in uneven:
                 b.mins[a], b.extents[a] = ragged.hull(stage, a, self.analyzer)
-        if stage.attach_type == AT:
+        if stage.attach_type == AT and isinstance(op, ScanOp):
+            self._check_attached(stage)
+        elif stage.attach_type == AT:
             b.whole = False
             self.region(stage, b, self.axis_values)
         pass_down(stage.relations, b.extents, self.sizes)

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING
 from whet.compiler.errors import LowerError
 from whet.compiler.te.bounds.threads import in_one_block, scope_of
 from whet.compiler.te.lang.relations import AT, INLINE
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
-from whet.compiler.te.lower import lower_allreduce, lower_loop, lower_reduce, lower_store
+from whet.compiler.te.lower import (
+    lower_allreduce,
+    lower_loop,
+    lower_reduce,
+    lower_scan,
+    lower_store,
+)
 from whet.compiler.te.lower.guards import Guards
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.lower_extern import extern_nest
@@ -36,6 +43,7 @@ from whet.compiler.tir.stmt import (
     For,
     IfThenElse,
     Stmt,
+    nothing,
     seq,
 )
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
@@ -105,6 +113,9 @@ class _Nests:
 
     def run(self) -> Stmt:
         computed = [s for s in self.schedule.stages if s in self.bounds.stages]
+        for s in computed:
+            if isinstance(s.op, ScanOp):
+                self._share(s, s.op)
         for s in self.schedule.stages:
             self._check_buffers(s)
         for s in computed:
@@ -152,6 +163,15 @@ class _Nests:
                 lower_store.strides(stage, shape) if lower_store.aligned(stage) else (),
             )
 
+    def _share(self, stage: Stage, op: ScanOp) -> None:
+        """Keep the first steps, the updates and the states of a recurrence in one memory."""
+        shared = lower_scan.shared(self.schedule, op, self.given)
+        self._declare(stage)
+        for key, k in shared.items():
+            self.buffers[key] = self.buffers[(stage, k)]
+        self.given.update(shared)
+        self.in_place.update(self.schedule.stage_map[t.op] for t in op.update)
+
     def _allocate(self, stage: Stage, body: Stmt) -> Stmt:
         for k in range(stage.op.num_outputs):
             if (stage, k) not in self.given:
@@ -166,6 +186,8 @@ class _Nests:
         if isinstance(op, ExternOp):
             read = [(self.schedule.stage_map[t.op], t.value_index) for t in op.inputs]
             out = extern_nest(op, [self.buffers[key] for key in read], self._outputs(stage))
+        elif isinstance(op, ScanOp):  # its other axes are those of the updates, attached here
+            out = self._loop(stage, op.scan_axis, nothing())
         else:
             out = self._loops(stage)
         out = lower_loop.launched(stage, self.bounds.stages[stage], out)
@@ -188,29 +210,26 @@ class _Nests:
                 made = self._tree(stage)
                 if made is not None:
                     return made
-            inner = loop(k)
+            inner = self._loop(stage, leaves[k], level(k + 1), parts is not None)
             if parts is not None and k == first_reduce:
                 return self._over_threads(stage, parts, inner)
             return seq(self._init(stage, tile), inner) if reduces and k == first_reduce else inner
-
-        def loop(k: int) -> Stmt:
-            leaf = leaves[k]
-            body = level(k + 1)
-            inside = self.attached.get((stage, leaf), [])
-            body = seq(*[self.nest(s) for s in inside], body)
-            for s in reversed(inside):
-                body = self._allocate(s, body)
-            if stage.attr(leaf).prefetch_data:
-                body = prefetched(stage, leaf, self.buffers, body)
-            return lower_loop.loop(
-                stage, self.bounds.stages[stage], leaf, body, apart=parts is not None
-            )
 
         if reduces and first_reduce == len(
             leaves
         ):  # every reduction axis was of extent 1 and fused
             return seq(self._init(stage), level(0))
         return level(0)
+
+    def _loop(self, stage: Stage, leaf: IterVar, body: Stmt, apart: bool = False) -> Stmt:
+        """A loop of a stage around what is attached to it and then its body."""
+        inside = self.attached.get((stage, leaf), [])
+        body = seq(*[self.nest(s) for s in inside], body)
+        for s in reversed(inside):
+            body = self._allocate(s, body)
+        if stage.attr(leaf).prefetch_data:
+            body = prefetched(stage, leaf, self.buffers, body)
+        return lower_loop.loop(stage, self.bounds.stages[stage], leaf, body, apart=apart)
 
     def _tensorized(self, stage: Stage) -> Tensorized:
         return Tensorized(self.guards, stage, self.buffers, self._inside, self._read)

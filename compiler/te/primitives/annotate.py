@@ -22,6 +22,7 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
     unannotated_leaf,
 )
+from whet.compiler.te.primitives.scans import check_not_ordered
 from whet.compiler.tir.expr import (
     COMM_REDUCE,
     PARALLELIZED,
@@ -326,6 +327,8 @@ def _annotate(stage: Stage, name: str, axis: IterVar, kind: int, **options: Any)
         options["grain"] = as_int(options["grain"], "grain", 1, request)
     check_loops(stage, request)
     leaf_index(stage, axis, request)
+    if kind != UNROLLED:
+        check_not_ordered(stage, axis, request)
     if axis.iter_type == COMM_REDUCE and kind != UNROLLED:
         raise ScheduleError(
             request, "the steps of a reduction depend on each other", loops_of(stage)

@@ -189,8 +189,8 @@ def _reading(
     if not isinstance(op, ComputeOp):
         raise ScheduleError(
             request,
-            f"{op.name} is a statement as a whole, which reads whole tensors",
-            "make the copy with te.compute and give it to te.extern",
+            f"{op.name} is a {type(op).__name__}, which reads whole tensors",
+            "make the copy with te.compute and give it to it",
         )
 
     def redirect(n: ProducerLoad) -> PrimExpr:

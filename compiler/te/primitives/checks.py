@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from whet.compiler.errors import ScheduleError, Text
 from whet.compiler.te.bounds.extents import leaf_extents
 from whet.compiler.te.lang.relations import INLINE
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.scopes import SCOPES, is_scope, is_thread
 from whet.compiler.te.lang.sizes import size_text
 from whet.compiler.te.lang.tensor import PlaceholderOp
 from whet.compiler.te.lang.tensor_intrin import TensorIntrin
+from whet.compiler.te.primitives.scans import check_not_ordered
 from whet.compiler.tir.expr import IterVar
 from whet.compiler.tir.stmt import SERIAL
 
@@ -95,6 +97,7 @@ def unannotated_leaf(stage: Stage, axis: IterVar, request: Text, pragmas: bool =
     """
     check_loops(stage, request)
     place = leaf_index(stage, axis, request)
+    check_not_ordered(stage, axis, request)
     if axis not in stage.iter_var_attrs:
         return place
     attr = stage.attr(axis)
@@ -123,9 +126,11 @@ def leaf_index(stage: Stage, axis: IterVar, request: Text) -> int:
     """The index of a loop among its stage's; an error for an axis that is no loop of it."""
     if isinstance(axis, IterVar):
         for k, leaf in enumerate(stage.leaf_iter_vars):
-            if leaf is axis:
+            if leaf is axis and (k == 0 or not isinstance(stage.op, ScanOp)):
                 return k
-    if isinstance(axis, IterVar) and any(axis is a for a in stage.all_iter_vars):
+    if isinstance(stage.op, ScanOp) and any(axis is a for a in stage.op.spatial_axis):
+        why = f"{argument_text(axis)} is an axis of a state: its loops are those of the update"
+    elif isinstance(axis, IterVar) and any(axis is a for a in stage.all_iter_vars):
         why = f"{argument_text(axis)} is no longer a loop: it was split or fused"
     else:
         why = f"{argument_text(axis)} is not an axis of {stage.op.name}"

@@ -16,6 +16,7 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
 )
 from whet.compiler.te.primitives.prepack import ahead_stages, check_ahead
+from whet.compiler.te.primitives.scans import check_not_in_scan
 from whet.compiler.tir.expr import IterVar
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
         raise ScheduleError(
             request, f"{stage.op.name} is an output, which is computed at the root", loops_of(stage)
         )
+    check_not_in_scan(stage, request)
     if not stage.schedule.feeds(stage, parent):
         readers = ", ".join(s.op.name for s in stage.schedule.consumers(stage)) or "none"
         raise ScheduleError(
@@ -111,6 +113,7 @@ def compute_inline(stage: Stage) -> None:
         raise ScheduleError(request, "a reduction cannot be inlined", "use compute_at")
     if stage.is_output:
         raise ScheduleError(request, f"{stage.op.name} is an output and must be stored")
+    check_not_in_scan(stage, request)
     _detach(request, INLINE)
 
 
@@ -197,6 +200,5 @@ def compute_ahead(stage: Stage) -> None:
 
 
 def _detach(request: Request, kind: int) -> None:
-    stage = request.stage
-    stage.attach_type, stage.attach_stage, stage.attach_ivar = kind, None, None
+    request.stage.detach(kind)
     request.record()

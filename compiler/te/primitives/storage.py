@@ -16,6 +16,7 @@ from whet.compiler.te.primitives.checks import (
     check_scope,
     on_stage,
 )
+from whet.compiler.te.primitives.scans import check_not_in_scan
 from whet.compiler.tir.expr import IterVar
 from whet.compiler.tir.ops import ops
 
@@ -55,6 +56,7 @@ def set_scope(stage: Stage, scope: str) -> None:
     """
     request = Request(stage, "set_scope", scope)
     check_computed(stage, request)
+    check_not_in_scan(stage, request)
     check_scope(scope, request)
     if stage.is_output and scope != "global":
         raise ScheduleError(request, f"{stage.op.name} is an output, which its caller keeps")
@@ -101,6 +103,7 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
     """
     request = Request(stage, "storage_align", axis, factor=factor, offset=offset)
     check_loops(stage, request)
+    check_not_in_scan(stage, request)
     if not any(axis is a for a in stage.op.axis):
         raise ScheduleError(
             request,
@@ -152,6 +155,7 @@ def double_buffer(stage: Stage) -> None:
     """
     request = Request(stage, "double_buffer")
     check_loops(stage, request)
+    check_not_in_scan(stage, request)
     if stage.is_output:
         raise ScheduleError(request, f"{stage.op.name} is an output: there is one, its caller's")
     stage.double_buffered = True
@@ -194,6 +198,7 @@ def store_nontemporal(stage: Stage, align: int = 16) -> None:
     """
     request = Request(stage, "store_nontemporal")
     check_loops(stage, request)
+    check_not_in_scan(stage, request)
     whole = int(as_int(align, "align", 16, request))
     if whole & (whole - 1):
         raise ScheduleError(request, f"align={whole} is no power of two", "16, or 64 for lines")
@@ -242,6 +247,7 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
     """
     request = f"set_store_predicate({stage.op.name}, ...)"
     check_loops(stage, request)
+    check_not_in_scan(stage, request)
     try:
         condition = ops.convert(predicate)
     except WhetError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whet.compiler.te.lang.graph import post_order
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Tensor
 from whet.compiler.tir.expr import Add, BinaryOp, Max, Min, PrimExpr, Reduce, Var
 from whet.compiler.tir.printer import Printer
@@ -30,6 +31,9 @@ def graph_text(outputs: Sequence[Tensor]) -> str:
         p = Printer()
         if isinstance(op, ExternOp):
             lines += _extern(op, p)
+            continue
+        if isinstance(op, ScanOp):
+            lines += _scan(op, p)
             continue
         shape = ", ".join(p.expr(d) for d in op.output_shape(0))
         if not isinstance(op, ComputeOp):
@@ -60,6 +64,14 @@ def _combiner(n: Reduce, p: Printer) -> str:
             return ""
     values = f"({p.list((*c.lhs, *c.rhs))}) -> ({p.list(c.result)})"
     return f" combine {values} identity {p.list(c.identity)} part {n.value_index}"
+
+
+def _scan(op: ScanOp, p: Printer) -> list[str]:
+    """A line for each state: its first steps, and the update of what it was before."""
+    return [
+        f"{op.output(k).name} = scan({first.name}, {state.name} -> {step.name})"
+        for k, (first, state, step) in enumerate(zip(op.init, op.state_placeholder, op.update))
+    ]
 
 
 def _extern(op: ExternOp, p: Printer) -> list[str]:

@@ -12,6 +12,7 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ScheduleError, WhetError
 from whet.compiler.te.bounds.extents import AffineSizes, axis_extents
 from whet.compiler.te.lang.relations import AHEAD, AT, INLINE, IterVarAttr
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp, PlaceholderOp
 from whet.compiler.te.show.drawing import Box, Loop, clean, svg
 from whet.compiler.tir.expr import COMM_REDUCE
@@ -180,6 +181,8 @@ def _prefetched(attr: IterVarAttr) -> Iterator[str]:
 def _formula(stage: Stage) -> str:
     """The computation of one step, shortened."""
     op = stage.op
+    if isinstance(op, ScanOp):
+        return f"{op.name}: step by step, each from those before"
     if not isinstance(op, ComputeOp):
         return "a statement as a whole"
     printer = Printer()

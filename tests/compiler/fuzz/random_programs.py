@@ -105,7 +105,7 @@ class Graph:
         return (self.elementwise, self.stencil, self.padded, self.reduction, self.transposed,
                 self.broadcast, self.reshaped, self.matmul, self.gathered, self.strided,
                 self.guarded, self.double, self.several, self.position,
-                self.converted)  # fmt: skip
+                self.converted, self.recurrence)  # fmt: skip
 
     def _stage(self):
         kind = self._choose(self.kinds())
@@ -233,6 +233,30 @@ class Graph:
         return te.compute(
             (a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name=name
         )
+
+    def recurrence(self, name):
+        a = self._any(2)
+        m, n = a.shape
+        begin = self.pick(1, 2)
+        if not hasattr(m, "value") or m.value < begin or _empty(n):
+            return self.elementwise(name)
+        kept = lambda x: x.astype(a.dtype)  # noqa: E731
+        before = te.placeholder(a.shape, a.dtype, name=f"{name}_before")
+        first = te.compute((begin, n), lambda t, i: kept(a[t, i] - i), name=f"{name}_first")
+        back, cell = self.pick(1, begin), before
+        if self.pick(0, 1):
+            cell = te.compute(
+                a.shape, lambda t, i: kept(before[t - back, n - 1 - i] + 1), name=f"{name}_cell"
+            )
+            back = 0
+        k = te.reduce_axis((0, n), name="k")
+        bodies = (
+            lambda t, i: te.max(kept(cell[t - back, k] + i), axis=k),
+            lambda t, i: te.min(cell[t - back, i], kept(te.const(9))) + a[t, i],
+            lambda t, i: kept(te.if_then_else(i > 0, cell[t - back, i - 1], a[t, i]) + 2),
+        )
+        step = te.compute(a.shape, self._choose(bodies), name=f"{name}_step")
+        return te.scan(first, step, before, inputs=[a], name=name)
 
     def gathered(self, name):
         a = self._any()

@@ -13,7 +13,10 @@ from whet.compiler.tir.visit.rewrite import nodes_of
 
 PRIMITIVES = 12
 #: what a primitive may refuse although its arguments were picked with care
-REFUSED = ("depend on each other", "is bound to", "bound to", "already", "reads it in another way")
+REFUSED = (
+    *("depend on each other", "is bound to", "bound to", "already", "reads it in another way"),
+    *("computed in its memory", "one after the other", "which reads whole tensors"),
+)
 TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread")
 
 

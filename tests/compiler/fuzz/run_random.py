@@ -26,6 +26,7 @@ ILLEGAL = (
     "is attached",
     "each of these threads has its own",
     "outside all threads",
+    "in its own memory",  # the first steps of a recurrence as an argument
     "depends on data",  # a prefetch of what an inlined stage gathers
 )
 

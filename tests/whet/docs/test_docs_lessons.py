@@ -31,6 +31,7 @@ SAID = {
     "tuning_without_a_template": ("layer", "tile", "4 trials", "2 trials", "speed-up", " us"),
     "fast_matmul": ("naive: ", "register tile: ", "prepacked: ", "parallel: ", "x naive"),
     "tensorize": ("for row in range(8)", "the instruction: c[i] = sum(a[k] * b[i, k]", "exact: "),
+    "recurrences": ("for S_idx in range(m - 1)", "'new_c', 'new_h'", "the LSTM is right"),
 }
 """Lines that a lesson prints, among others."""
 

@@ -1,0 +1,241 @@
+"""te.scan: recurrences, whose steps read what the steps before have made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from whet.compiler.arith import Analyzer
+from whet.compiler.errors import ArgumentError
+from whet.compiler.te.lang.axes import axis_over, index_type
+from whet.compiler.te.lang.compute import checked_attrs, checked_name, compute
+from whet.compiler.te.lang.graph import post_order
+from whet.compiler.te.lang.tag import chosen_tag
+from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+from whet.compiler.tir.expr import ORDERED, IterVar, PrimExpr, Range, Var
+from whet.compiler.tir.ops import ops
+from whet.compiler.tir.printer import expr_text
+
+
+@dataclass(slots=True, eq=False, frozen=True, repr=False)
+class ScanOp(Operation):
+    """A recurrence over the first dimension of its states (``te.scan`` makes it).
+
+    Attributes:
+        scan_axis: over the steps, from the first one that ``init`` does not give.
+        spatial_axis: the other axes of all states, one state after the other.
+        init: the first steps of each state.
+        update: each state at a step, of which the schedule computes one after the other.
+        state_placeholder: what ``update`` reads the steps before from.
+        inputs: what it reads besides, for people.
+        tag, attrs: kept for schedules to look at.
+    """
+
+    scan_axis: IterVar
+    spatial_axis: tuple[IterVar, ...]
+    init: tuple[Tensor, ...]
+    update: tuple[Tensor, ...]
+    state_placeholder: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...] = ()
+    tag: str = ""
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of states."""
+        return len(self.update)
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """The axis over the steps, then the others of all states."""
+        return (self.scan_axis, *self.spatial_axis)
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        """The first steps of the states, then what computes the others."""
+        return list(dict.fromkeys((*self.init, *self.update)))
+
+    @property
+    def body(self) -> tuple[PrimExpr, ...]:
+        """What a step reads of each update: all of it at that step."""
+        out: list[PrimExpr] = []
+        begin = 0
+        for t in self.update:
+            end = begin + t.ndim - 1
+            out.append(t(self.scan_axis.var, *(a.var for a in self.spatial_axis[begin:end])))
+            begin = end
+        return tuple(out)
+
+    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
+        """The shape of a state."""
+        return self.state_placeholder[index].shape
+
+    def output_dtype(self, index: int) -> str:
+        """The element type of a state."""
+        return self.state_placeholder[index].dtype
+
+
+def scan(
+    init: Any,
+    update: Any,
+    state_placeholder: Any,
+    inputs: Any = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: dict[str, Any] | None = None,
+) -> Any:
+    """The states of a recurrence over their first dimension.
+
+    >>> X = te.placeholder((4, 8), name="X")
+    >>> before = te.placeholder((4, 8), name="before")
+    >>> first = te.compute((1, 8), lambda _, i: X[0, i], name="first")
+    >>> step = te.compute((4, 8), lambda t, i: before[t - 1, i] + X[t, i], name="step")
+    >>> S = te.scan(first, step, before, inputs=[X], name="S")
+    >>> print(lower(te.create_schedule(S.op), [X, S]))
+    def main(X: float32[32], S: float32[32]):
+        for i in range(8):
+            S[i] = X[i]
+        for S_idx in range(3):
+            for i_1 in range(8):
+                S[S_idx * 8 + i_1 + 8] = S[S_idx * 8 + i_1] + X[S_idx * 8 + i_1 + 8]
+
+    ``first`` and ``step`` are stages with loops of their own, which a schedule may change; they
+    compute in the memory of the result. What ``step`` needs of the states is computed step by step.
+
+    Args:
+        init: the first steps of each state.
+        update: each state at a step, by what ``state_placeholder`` holds of the steps before.
+        state_placeholder: a placeholder for each state, of its shape.
+        inputs: the other tensors that ``update`` reads; only for people.
+        name: name of the operation.
+        tag, attrs: kept with the operation, for schedules to look at.
+
+    Returns:
+        The states, a tensor each; a single one is no list.
+
+    Raises:
+        ArgumentError: for states whose shapes, types or numbers of steps do not fit.
+    """
+    name = checked_name(name, "scan(...)")
+    request = f"scan({name})"
+    tag, attrs = chosen_tag(tag, request), checked_attrs(attrs, request)
+    first, step, state = (
+        _tensors(given, what, request)
+        for given, what in (
+            (init, "init"), (update, "update"), (state_placeholder, "state_placeholder")
+        )
+    )  # fmt: skip
+    read = _tensors(inputs or (), "inputs", request)
+    _check_states(first, step, state, request)
+    op = _operation(name, (first, step, state, read), tag, attrs)
+    before = post_order([t.op for t in op.init])
+    if any(t.op in before for t in state):
+        raise ArgumentError(
+            request, "init reads a state", "the first steps are computed from inputs alone"
+        )
+    out = [op.output(k) for k in range(op.num_outputs)]
+    return out[0] if len(out) == 1 else out
+
+
+def _operation(
+    name: str, tensors: tuple[tuple[Tensor, ...], ...], tag: str, attrs: dict[str, Any]
+) -> ScanOp:
+    first, step, state, read = tensors
+    begin, steps = first[0].shape[0], state[0].shape[0]
+    extent = Analyzer().simplify(ops.subtract(steps, begin))
+    kind = index_type(steps)
+    axis = IterVar(Range.from_min_extent(begin, extent), Var(f"{name}.idx", kind), ORDERED)
+    spatial = tuple(
+        axis_over(f"{t.op.name}.{d}", size, index_type(size))
+        for t in state
+        for d, size in enumerate(t.shape[1:], 1)
+    )
+    own = tuple(_own(t, first[:k]) for k, t in enumerate(first))
+    return ScanOp(name, axis, spatial, own, step, state, read, tag, attrs)
+
+
+def scan_body(op: ScanOp) -> list[Operation]:
+    """The operations that are computed at each step: the updates, and what reads a state."""
+    states = {t.op for t in op.state_placeholder}
+    updates = [t.op for t in op.update]
+    inside: set[Operation] = set(updates)
+    order = post_order(updates)
+    for x in order:
+        if not isinstance(x, PlaceholderOp) and any(
+            t.op in states or t.op in inside for t in x.input_tensors
+        ):
+            inside.add(x)
+    return [x for x in order if x in inside]
+
+
+def _tensors(given: Any, what: str, request: str) -> tuple[Tensor, ...]:
+    many: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+    for t in many:
+        if not isinstance(t, Tensor):
+            raise ArgumentError(request, f"{what} has a {type(t).__name__}, not a tensor")
+    return tuple(many)
+
+
+def _check_states(
+    first: Sequence[Tensor], step: Sequence[Tensor], state: Sequence[Tensor], request: str
+) -> None:
+    if not len(first) == len(step) == len(state) or not state:
+        raise ArgumentError(
+            request,
+            f"there are {len(first)} init, {len(step)} update and {len(state)} placeholders",
+            "give one of each for every state",
+        )
+    for parts in zip(first, step, state):
+        _check_state(*parts, request)
+    _check_steps(first, state, request)
+
+
+def _check_state(first: Tensor, step: Tensor, state: Tensor, request: str) -> None:
+    if not isinstance(state.op, PlaceholderOp):
+        raise ArgumentError(
+            request,
+            f"the state {state.name} is computed",
+            "te.placeholder(shape) stands for what the steps before have made",
+        )
+    if not isinstance(step.op, ComputeOp):
+        raise ArgumentError(
+            request,
+            f"the update {step.name} is no te.compute",
+            "te.compute(state.shape, lambda t, *i: ...) reads state[t - 1, ...]",
+        )
+    same = Analyzer()
+    for what, t in (("init", first), ("update", step)):
+        sizes = list(zip(t.shape, state.shape))[0 if t is step else 1 :]
+        fits = t.ndim == state.ndim > 0 and all(same.equal(a, b) for a, b in sizes)
+        if not fits or t.dtype != state.dtype:
+            raise ArgumentError(
+                request,
+                f"{what} {t.name} is {_shown(t)}, and the state {state.name} is {_shown(state)}",
+                "they agree in type and shape, but for the first dimension of init",
+            )
+
+
+def _check_steps(first: Sequence[Tensor], state: Sequence[Tensor], request: str) -> None:
+    same = Analyzer()
+    for t in (*first, *state):
+        other = first[0] if t in first else state[0]
+        if not same.equal(t.shape[0], other.shape[0]):
+            raise ArgumentError(
+                request,
+                f"{t.name} has {expr_text(t.shape[0])} steps, "
+                f"{other.name} {expr_text(other.shape[0])}",
+                "all states run over the same steps",
+            )
+
+
+def _shown(t: Tensor) -> str:
+    return f"{t.dtype}[{', '.join(expr_text(d) for d in t.shape)}]"
+
+
+def _own(first: Tensor, before: Sequence[Tensor]) -> Tensor:
+    """A first step that nothing else is kept in: it is computed in the memory of the state."""
+    if isinstance(first.op, ComputeOp) and first not in before:
+        return first
+    copy: Tensor = compute(first.shape, lambda *i: first(*i), name=f"{first.op.name}.init")
+    return copy

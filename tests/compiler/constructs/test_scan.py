@@ -1,0 +1,248 @@
+"""te.scan: recurrences against numpy, their stages under primitives, refusals."""
+
+import doctest
+
+import numpy as np
+import pytest
+from emulated import agree
+
+import whet
+from whet.compiler import driver, te
+from whet.compiler.errors import ArgumentError, LowerError, ScheduleError
+
+TARGET = "llvm -num_threads=2"
+
+
+def running_sum(m=5, n=9, dtype="float32"):
+    """S[t] = S[t - 1] + X[t]."""
+    x = te.placeholder((m, n), dtype, "X")
+    state = te.placeholder((m, n), dtype, "state")
+    first = te.compute((1, n), lambda _, i: x[0, i], name="first")
+    step = te.compute((m, n), lambda t, i: state[t - 1, i] + x[t, i], name="step")
+    return x, te.scan(first, step, state, inputs=[x], name="S")
+
+
+def two_cells(m, n):
+    """S[t] = 2 * S[t - 1] + X[t], in two stages."""
+    x, state = te.placeholder((m, n), name="X"), te.placeholder((m, n), name="state")
+    first = te.compute((1, n), lambda _, i: x[0, i], name="first")
+    twice = te.compute((m, n), lambda t, i: state[t - 1, i] * 2.0, name="twice")
+    step = te.compute((m, n), lambda t, i: twice[t, i] + x[t, i], name="step")
+    return x, twice, step, te.scan(first, step, state, inputs=[x], name="S")
+
+
+def doubled(x):
+    out = [x[0].astype("float64")]
+    for row in x[1:]:
+        out.append(2 * out[-1] + row)
+    return np.array(out)
+
+
+def run(s, args, *arrays, target=TARGET):
+    """The result of a kernel whose last argument is its only output."""
+    shape = [int(d) if hasattr(d, "value") else None for d in args[-1].shape]
+    shape = [d or arrays[0].shape[k] for k, d in enumerate(shape)]
+    out = np.full(shape, 77, args[-1].dtype)
+    whet.build(s, args, target)(*arrays, out)
+    return out
+
+
+def drawn(*shape):
+    return np.random.default_rng().standard_normal(shape).astype("float32")
+
+
+def test_the_example():
+    names, text, said = {"te": te, "lower": driver.lower}, te.scan.__doc__, []
+    example = doctest.DocTestParser().get_doctest(text, names, "scan", None, 0)
+    assert doctest.DocTestRunner().run(example, out=said.append).failed == 0, "".join(said)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_a_running_sum(dtype):
+    x, states = running_sum(dtype=dtype)
+    a = (drawn(5, 9) * 8).astype(dtype)
+    got = run(te.create_schedule(states.op), [x, states], a)
+    np.testing.assert_allclose(got, a.cumsum(0), rtol=1e-5, atol=1e-5)
+
+
+def test_symbolic_steps_and_sizes():
+    x, twice, step, states = two_cells(te.size_var("m"), te.size_var("n"))
+    s = te.create_schedule(states.op)
+    outer, inner = s[step].split(step.op.axis[1], factor=4)
+    s[step].vectorize(inner)
+    s[twice].compute_at(s[step], outer)
+    for shape in ((1, 3), (2, 8), (6, 13)):
+        a = drawn(*shape)
+        np.testing.assert_allclose(run(s, [x, states], a), doubled(a), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "primitive",
+    [
+        lambda s, twice, step: s[twice].compute_inline(),
+        lambda s, twice, step: s[twice].compute_at(s[step], step.op.axis[1]),
+        lambda s, twice, step: s[twice].compute_at(s[step], step.op.axis[0]),
+        lambda s, twice, step: (s[twice].compute_inline(), s[twice].compute_root()),
+        lambda s, twice, step: s[step].parallel(step.op.axis[1]),
+        lambda s, twice, step: s[step].fuse(*step.op.axis),
+        lambda s, twice, step: s.cache_write(step, "local"),
+        lambda s, twice, step: s.cache_write(twice, "local"),
+        lambda s, twice, step: s.cache_read(s[twice].op.input_tensors[0], "local", [twice]),
+        lambda s, twice, step: s[s.outputs[0]].unroll(s.outputs[0].scan_axis),
+        lambda s, twice, step: s[s.outputs[0].init[0]].vectorize(s.outputs[0].init[0].op.axis[1]),
+    ],
+    ids=range(11),
+)
+def test_stages_of_a_step_under_primitives(primitive):
+    x, twice, step, states = two_cells(7, 8)
+    s = te.create_schedule(states.op)
+    primitive(s, twice, step)
+    a = drawn(7, 8)
+    np.testing.assert_allclose(run(s, [x, states], a), doubled(a), rtol=1e-5, atol=1e-4)
+    again = s.trace.replay(s.outputs)
+    assert str(whet.lower(again, [x, states])) == str(whet.lower(s.copy(), [x, states]))
+
+
+def test_several_states_of_several_shapes():
+    """Each step reads all states, and the update of the first is read by that of the second."""
+    m, n, k = 6, 5, 3
+    x = te.placeholder((m, n), name="X")
+    a, b = te.placeholder((m, n), name="a"), te.placeholder((m, k), name="b")
+    first = (
+        te.compute((1, n), lambda _, i: x[0, i], name="a0"),
+        te.compute((1, k), lambda _, i: x[0, i] * 0.5, name="b0"),
+    )
+    ua = te.compute((m, n), lambda t, i: a[t - 1, i] * 0.5 + x[t, i], name="ua")
+    r = te.reduce_axis((0, n), name="r")
+    ub = te.compute((m, k), lambda t, i: te.sum(ua[t, r] * b[t - 1, i], axis=r), name="ub")
+    sa, sb = te.scan(first, (ua, ub), (a, b), inputs=[x])
+    f = whet.build(te.create_schedule(sa.op), [x, sa, sb], TARGET)
+    v = drawn(m, n)
+    got = [np.full((m, d), np.nan, "float32") for d in (n, k)]
+    f(v, *got)
+    rows, cols = [v[0]], [v[0, :k] * 0.5]
+    for row in v[1:]:
+        rows.append(rows[-1] * 0.5 + row)
+        cols.append(rows[-1].sum() * cols[-1])
+    np.testing.assert_allclose(got[0], rows, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got[1], cols, rtol=1e-4, atol=1e-4)
+
+
+def test_two_steps_back_and_a_result_that_others_read():
+    x = te.placeholder((8, 3), name="X")
+    state = te.placeholder((8, 3), name="state")
+    first = te.compute((2, 3), lambda t, i: x[t, i], name="first")
+    step = te.compute((8, 3), lambda t, i: state[t - 1, i] + state[t - 2, i], name="step")
+    states = te.scan(first, step, state)
+    last = te.compute((3,), lambda i: states[7, i] * 2.0, name="last")
+    s = te.create_schedule(last.op)
+    v = drawn(8, 3)
+    rows = [v[0], v[1]]
+    for _ in range(6):
+        rows.append(rows[-1] + rows[-2])
+    np.testing.assert_allclose(run(s, [x, last], v), 2 * rows[-1], rtol=1e-5)
+
+
+def test_a_placeholder_or_one_tensor_for_two_states_as_first_steps():
+    state, other = (te.placeholder((4, 3), name=n) for n in "ab")
+    begin = te.placeholder((1, 3), name="begin")
+    up = te.compute((4, 3), lambda t, i: state[t - 1, i] + other[t - 1, i], name="up")
+    down = te.compute((4, 3), lambda t, i: state[t - 1, i] - other[t - 1, i], name="down")
+    one, two = te.scan((begin, begin), (up, down), (state, other))
+    f = whet.build(te.create_schedule(one.op), [begin, one, two], TARGET)
+    v = drawn(1, 3)
+    got = [np.full((4, 3), np.nan, "float32") for _ in range(2)]
+    f(v, *got)
+    np.testing.assert_allclose(got[0], v * np.array([[1], [2], [2], [4]]), rtol=1e-6)
+    np.testing.assert_allclose(got[1], v * np.array([[1], [0], [2], [0]]), rtol=1e-6, atol=1e-6)
+
+
+def test_threads_that_share_no_column():
+    """TVM's schedule of a scan on a GPU: a column a thread, all steps in its loop."""
+    x, twice, step, states = two_cells(6, 70)
+    s = te.create_schedule(states.op)
+    block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
+    for t in (states.op.init[0], step):
+        outer, inner = s[t].split(t.op.axis[1], factor=32)
+        s[t].bind(outer, block)
+        s[t].bind(inner, thread)
+    s[twice].compute_inline()
+    a = drawn(6, 70)
+    agree(s, [x, states], [a], [((6, 70), "float32")], [doubled(a)])
+
+
+def test_what_a_scan_repeats():
+    x, twice, step, states = two_cells(4, 8)
+    op = states.op
+    assert te.schedule.ScanGetBody(op) == [twice.op, step.op]
+    fixed = te.schedule.ScanFixPointAnalysis(op)
+    assert [int(fixed[a]) for a in (op.scan_axis, *op.spatial_axis)] == [0, 1]
+    state = te.placeholder((4, 8), name="state")
+    moved = te.compute((4, 8), lambda t, i: state[t - 1, 7 - i] + x[t, i])
+    first = te.compute((1, 8), lambda _, i: x[0, i])
+    other = te.scan(first, moved, state).op
+    assert [int(v) for v in te.schedule.ScanFixPointAnalysis(other).values()] == [0, 0]
+    with pytest.raises(ArgumentError, match="no ScanOp"):
+        te.schedule.ScanGetBody(x.op)
+
+
+def test_a_template_with_a_scan_is_tuned(tmp_path):
+    @whet.template("scan_of_a_test")
+    def scanned(m, n):
+        x, states = running_sum(m, n)
+        s = te.create_schedule(states.op)
+        step = states.op.update[0]
+        cfg = whet.get_config()
+        cfg.define_split("tile", step.op.axis[1], num_outputs=2)
+        _outer, inner = cfg["tile"].apply(s, step, step.op.axis[1])
+        s[step].vectorize(inner)
+        return s, [x, states]
+
+    task = whet.create_task("scan_of_a_test", args=(6, 16), target=TARGET)
+    assert task.config_space.features([task.config_space.default]).shape[0] == 1
+    with pytest.raises(ArgumentError, match="no space is derived"):
+        whet.create_task(outputs=[running_sum()[1]], target=TARGET)
+
+
+def test_refused_definitions():
+    x = te.placeholder((4, 8), name="X")
+    state = te.placeholder((4, 8), name="state")
+    first = te.compute((1, 8), lambda _, i: x[0, i], name="first")
+    step = te.compute((4, 8), lambda t, i: state[t - 1, i] + x[t, i], name="step")
+    wide = te.compute((1, 9), lambda _, i: 0.0, name="wide")
+    whole = te.compute((4, 8), lambda t, i: 1, name="whole")
+    late = te.compute((1, 8), lambda _, i: state[0, i], name="late")
+    made = te.compute((4, 8), lambda t, i: 0.0, name="made")
+    more = te.placeholder((5, 8), name="more")
+    other = te.compute((5, 8), lambda t, i: more[t - 1, i], name="other")
+    for arguments, words in (
+        ((wide, step, state), r"init wide is float32\[1, 9\]"),
+        ((first, whole, state), r"update whole is int32\[4, 8\]"),
+        ((first, x, state), "the update X is no te.compute"),
+        ((first, step, made), "the state made is computed"),
+        (([first, first], step, state), "2 init, 1 update"),
+        ((late, step, state), "init reads a state"),
+        (([first, first], [step, other], [state, more]), "more has 5 steps, state 4"),
+        ((1, step, state), "init has a int"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            te.scan(*arguments)
+
+
+def test_refused_primitives():
+    x, _twice, step, states = two_cells(4, 8)
+    op = states.op
+    s = te.create_schedule(op)
+    for primitive, words in (
+        (lambda: s[states].split(op.scan_axis, factor=2), "come one after the other"),
+        (lambda: s[states].parallel(op.scan_axis), "come one after the other"),
+        (lambda: s[states].split(op.spatial_axis[0], factor=2), "its loops are those of"),
+        (lambda: s[step].compute_inline(), "the update of S, and computed in its memory"),
+        (lambda: s[step].set_scope("local"), "computed in its memory"),
+        (lambda: s[op.init[0]].compute_at(s[states], op.scan_axis), "the first steps of S"),
+        (lambda: s.cache_read(step, "local", [op]), "reads whole tensors"),
+    ):
+        with pytest.raises(ScheduleError, match=words):
+            primitive()
+    with pytest.raises(LowerError, match="keeps step in its own memory"):
+        whet.lower(s, [x, step, states])
