@@ -23,6 +23,7 @@ from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.cost import EXPENSIVE
+from whet.search_spaces.graph.reshaped import plainly_indexed
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.loops import (
@@ -67,6 +68,13 @@ class Rows(Rule):
         """A group with members; its anchor is a reduction or injective."""
         return group.is_chain
 
+    def rewrite(self, group: Group) -> Tensor | None:
+        """The last stage with plain indices of its members, which it may read in another shape."""
+        if group.role != INJECTIVE:
+            return None
+        members = {n.op for n in group.members}
+        return plainly_indexed(group.anchor, group.inlined, members)
+
     def schedule(self, s: Schedule, group: Group) -> None:
         """Place the stages, choose the lanes, share the rows between threads."""
         lanes = lanes_of(group.target, group.last.dtype)
@@ -93,7 +101,7 @@ class Rows(Rule):
 def column_of(group: Group, lanes: int) -> int | None:
     """The axis of the last stage whose neighbours are computed at once; None: row by row."""
     last = len(group.last.extents) - 1
-    if last not in group.rows or group.last.extents[last] < min(lanes, 4):
+    if last not in group.rows or last in group.blocks or group.last.extents[last] < min(lanes, 4):
         return None
     for node in (*group.members, group.anchor):
         if node.role != REDUCTION:
@@ -138,6 +146,7 @@ def _knobs(group: Group, column: int | None, lanes: int) -> _Plan:
     windows: list[Way] = []
     reductions = [n for n in (*group.members, group.anchor) if n.role == REDUCTION]
     rest = [e for k, e in enumerate(group.last.extents) if k not in group.rows]
+    rest += group.blocks.values()
     if column is not None:
         extent, threads = group.last.extents[column], group.target.num_threads
         # whole lines are read, several of a row: as many as leave some blocks for each thread
@@ -197,8 +206,7 @@ def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int
     if node is group.anchor and node.role == REDUCTION:
         return _last_reduction(s, group, column, plan, lanes)
     stage, axes = s[node.tensor], s[node.tensor].op.axis
-    rows = [axes[k] for k in group.rows if k != column]
-    rest = [a for k, a in enumerate(axes) if k not in group.rows]
+    rows, rest = _loops_of(stage, group, column)
     if column is not None:
         # the last block begins earlier: no member has a mask
         *over, lane = vectorized(stage, axes[column], plan.vector, tail="shift")
@@ -218,6 +226,22 @@ def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int
     if row is not None and plan.parallel:
         stage.parallel(row)
     return row
+
+
+def _loops_of(
+    stage: Stage, group: Group, column: int | None
+) -> tuple[list[IterVar], list[IterVar]]:
+    """The loops of the last stage over rows, and those within a row."""
+    rows, rest = [], []
+    for k, axis in enumerate(stage.op.axis):
+        if k in group.blocks:
+            axis, within = stage.split(axis, factor=group.blocks[k])
+            rest.append(within)
+        if k in group.rows:
+            rows += [axis] if k != column else []
+        else:
+            rest.append(axis)
+    return rows, rest
 
 
 def _last_reduction(
@@ -325,7 +349,14 @@ def _run(group: Group, node: Node) -> tuple[int, ...]:
     rest = [k for k in range(len(node.extents)) if k not in group.rows]
     if not rest or rest[-1] != len(node.extents) - 1:
         return tuple(rest[-1:])
-    return tuple(k for k in axes_together(node)[-1] if k in rest)
+    numbers = {n.op for n in group.members if _is_number(group, n)}
+    return tuple(k for k in axes_together(node, numbers)[-1] if k in rest)
+
+
+def _is_number(group: Group, node: Node) -> bool:
+    """True for a member of which a row has one element."""
+    rows = _row_dimensions(group, node)
+    return all(n == 1 or d in rows for d, n in enumerate(node.extents))
 
 
 def _vectors_of(stage: Stage, axis: IterVar, extent: int, plan: _Plan, lanes: int) -> None:
