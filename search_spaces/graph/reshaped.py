@@ -7,11 +7,11 @@ A group's mean, read by the channels of an image that was split into groups:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 from whet.compiler.arith import Analyzer
-from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
+from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir.expr import FloorDiv, IntImm, PrimExpr, ProducerLoad, Var
 from whet.compiler.tir.visit.rewrite import Rewriter, nodes
 from whet.search_spaces.graph.access import affine, bounded
@@ -28,9 +28,9 @@ def read_at(node: Node, inlined: Collection[Operation], op: Operation) -> list[I
         inlined: the operations that are computed in their readers.
         op: the stage's.
     """
-    simple = _simplified(node.op)
-    reads = [n for n in nodes(_expanded(node.op, inlined)) if type(n) is ProducerLoad]
-    return [simple(n.indices) for n in reads if n.producer.op is op]
+    analyzer = bounded(node.op.axis)
+    reads = [n for n in nodes(expanded(node.op, inlined)) if type(n) is ProducerLoad]
+    return [_simple(n.indices, analyzer) for n in reads if n.producer.op is op]
 
 
 def quotient(index: PrimExpr) -> tuple[Var | None, int]:
@@ -42,7 +42,7 @@ def quotient(index: PrimExpr) -> tuple[Var | None, int]:
 
 def plainly_indexed(
     node: Node, inlined: Collection[Operation], members: Collection[Operation]
-) -> Tensor | None:
+) -> ComputeOp:
     """A stage with simple indices, where it reads one of some stages in another shape.
 
     Loops that are split later leave them simple: ``(c.outer * 4 + c.inner) // 4``.
@@ -53,23 +53,18 @@ def plainly_indexed(
         members: the stages.
 
     Returns:
-        Its tensor; None where it reads all of them plainly.
+        Its operation; the same one where it reads all of them plainly.
     """
-    body = _expanded(node.op, inlined)
+    assert isinstance(node.op, ComputeOp)
+    body = expanded(node.op, inlined)
     reads = [n for n in nodes(body) if type(n) is ProducerLoad and n.producer.op in members]
     if all(affine(i) is not None for n in reads for i in n.indices):
-        return None
-    simple = _simplified(node.op)
-
-    def moved(n: ProducerLoad) -> PrimExpr:
-        return ProducerLoad(n.producer, simple(n.indices), n.dtype)
-
-    assert isinstance(node.op, ComputeOp)
-    new = tuple(map(Rewriter({ProducerLoad: moved}, once=True), body))
-    return replace(node.op, body=new).output(0)
+        return node.op
+    return simply_indexed(replace(node.op, body=body))
 
 
-def _expanded(op: Operation, inlined: Collection[Operation]) -> tuple[PrimExpr, ...]:
+def expanded(op: Operation, inlined: Collection[Operation]) -> tuple[PrimExpr, ...]:
+    """What an operation computes, with what is computed in it in the place of its reads."""
     # a process that only finds a config waits for each module
     from whet.compiler.te.lower.inlining import Inlining
 
@@ -77,6 +72,18 @@ def _expanded(op: Operation, inlined: Collection[Operation]) -> tuple[PrimExpr, 
     return tuple(map(Inlining({o: o for o in inlined}.get).expanded, op.body))
 
 
-def _simplified(op: Operation) -> Callable[[Indices], Indices]:
-    analyzer: Analyzer = bounded(op.axis)
-    return lambda indices: tuple(analyzer.affine(i).to_expr() for i in indices)
+def simply_indexed(op: ComputeOp) -> ComputeOp:
+    """An operation with simple indices."""
+    analyzer: Analyzer = bounded((*op.axis, *op.reduce_axis))
+
+    def moved(n: ProducerLoad) -> PrimExpr:
+        n = rewrite.children(n)
+        return ProducerLoad(n.producer, _simple(n.indices, analyzer), n.dtype)
+
+    rewrite = Rewriter({ProducerLoad: moved}, once=True)
+    return replace(op, body=tuple(map(rewrite, op.body)))
+
+
+def _simple(indices: Indices, analyzer: Analyzer) -> Indices:
+    """Indices without the quotients and remainders that cancel."""
+    return tuple(analyzer.affine(i).to_expr(i.dtype) for i in indices)

@@ -13,7 +13,7 @@ A chain over columns does the same for a block of neighbouring columns, in lanes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -35,6 +35,7 @@ from whet.search_spaces.rules.cpu.loops import (
     vector_sizes,
     vectorized,
 )
+from whet.search_spaces.rules.cpu.statistics import OnePass, in_one_pass, place_sums
 from whet.search_spaces.rules.cpu.sums import (
     ACROSS,
     ALONG,
@@ -69,21 +70,26 @@ class Rows(Rule):
         return group.is_chain
 
     def rewrite(self, group: Group) -> Tensor | None:
-        """The last stage with plain indices of its members, which it may read in another shape."""
+        """Plain indices of members that are read in another shape; statistics in one pass."""
         if group.role != INJECTIVE:
             return None
-        members = {n.op for n in group.members}
-        return plainly_indexed(group.anchor, group.inlined, members)
+        op = plainly_indexed(group.anchor, group.inlined, {n.op for n in group.members})
+        op = in_one_pass(group, op)
+        return None if op is group.anchor.op else op.output(0)
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Place the stages, choose the lanes, share the rows between threads."""
         lanes = lanes_of(group.target, group.last.dtype)
         column = column_of(group, lanes)
         plan = _knobs(group, column, lanes)
+        if group.role == INJECTIVE:
+            group = replace(group, members=group.noted(OnePass).members)
         for node in group.inner:
             if node.name in plan.inlined:
                 s[node.tensor].compute_inline()
         row = _last(s, group, column, plan, lanes)
+        if group.role == INJECTIVE:
+            place_sums(s, group, row if plan.place == "row" else None, lanes)
         for node in group.inner:
             if node.name in plan.inlined:
                 continue
