@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir.expr import IterVar, Var
-from whet.search_spaces.graph.access import Access, bounded, composed, places
-from whet.search_spaces.graph.reshaped import quotient, read_at
+from whet.search_spaces.graph.access import Access, bounded, composed, places, quotient, read_at
 from whet.search_spaces.graph.stages import (
     INJECTIVE,
     INLINE,
@@ -322,5 +321,7 @@ def _steps_of(
     found = [a for a in reads[reader] if a.tensor.op is node.op]
     if reader == draft.last and draft.in_blocks and not all(a.is_affine for a in found):
         inlined = {n.op for n in nodes if n.role == INLINE}
-        return [[*map(quotient, indices)] for indices in read_at(nodes[reader], inlined, node.op)]
+        return [
+            [*map(quotient, indices)] for indices in read_at(nodes[reader].op, inlined, node.op)
+        ]
     return [[(None if i is None else i.variable, 1) for i in a.indices] for a in found]

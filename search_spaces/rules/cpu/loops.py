@@ -72,9 +72,7 @@ def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar | None:
     return axes[0] if len(axes) == 1 else stage.fuse(*axes)
 
 
-def axes_together(
-    node: Node, fixed: Collection[Operation] = ()
-) -> tuple[tuple[int, ...], ...]:
+def axes_together(node: Node, fixed: Collection[Operation] = ()) -> tuple[tuple[int, ...], ...]:
     """The places of a node's axes; neighbours that every read goes through as through one, in one.
 
     Such loops may be fused, and vectors run over the ends of the inner one. What an expression

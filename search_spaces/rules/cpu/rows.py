@@ -18,12 +18,12 @@ from math import prod
 from typing import Any
 
 from whet.compiler.te import Stage
-from whet.compiler.te.lang.tensor import Tensor
+from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar
+from whet.search_spaces.graph.access import plainly_indexed
 from whet.search_spaces.graph.cost import EXPENSIVE
-from whet.search_spaces.graph.reshaped import plainly_indexed
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.loops import (
@@ -73,7 +73,9 @@ class Rows(Rule):
         """Plain indices of members that are read in another shape; statistics in one pass."""
         if group.role != INJECTIVE:
             return None
-        op = plainly_indexed(group.anchor, group.inlined, {n.op for n in group.members})
+        op = group.anchor.op
+        assert isinstance(op, ComputeOp)
+        op = plainly_indexed(op, group.inlined, {n.op for n in group.members})
         op = in_one_pass(group, op)
         return None if op is group.anchor.op else op.output(0)
 

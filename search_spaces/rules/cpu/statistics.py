@@ -9,7 +9,7 @@ the row follow from those of the lanes, whatever the centre is:
     for b:
         for k: s[ramp(64)] += x[b, k, ramp(64)]                         # k < 32
         for k: t[ramp(64)] += (x[b, k, ramp(64)] - s[ramp(64)] / 32) ** 2
-        count, mean[ramp(64)], far[ramp(64)] = those of both together
+        count, mean[ramp(64)], far[ramp(64)] = those of both sets together
     a = sum(count * mean[l])
     q = sum(far[l] + count * (mean[l] - c) ** 2)
 
@@ -32,7 +32,7 @@ from whet.compiler.tir.analysis.structural import structural_equal
 from whet.compiler.tir.expr import Mul, PrimExpr, ProducerLoad, Reduce, Sub, Var
 from whet.compiler.tir.ops.ops import const
 from whet.compiler.tir.visit.rewrite import Rewriter, substitute, variables
-from whet.search_spaces.graph.reshaped import expanded, simply_indexed
+from whet.search_spaces.graph.access import expanded, simply_indexed
 from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.sums import (
     ALONG,
@@ -197,7 +197,7 @@ class _Row:
 
     Attributes:
         of_block, far: the sums of a block's lanes, and the squares about their means.
-        means: of each lane, over all blocks.
+        means: of each lane over all blocks, beside its first element.
         total: the sum of the row.
         sums: what is summed up for them, and in how many lanes.
     """
@@ -212,7 +212,9 @@ class _Row:
         name, shape = first.op.name, (*self._extents, self.count, self.lanes)
         k, more = (te.reduce_axis((0, _STEPS), name="k") for _ in range(2))
         self.of_block = te.compute(
-            shape, lambda *i: te.sum(self._element(i[:-2], i[-2], k, i[-1]), axis=k), f"{name}_block"
+            shape,
+            lambda *i: te.sum(self._element(i[:-2], i[-2], k, i[-1]), axis=k),
+            f"{name}_block",
         )
 
         def far(*i: Any) -> Any:
@@ -225,13 +227,14 @@ class _Row:
 
         def lane(*i: Any) -> Any:
             at = (*i[:-1], b, i[-1])
-            own = const(_STEPS, self.dtype), self._block_mean(*at), self.far(*at)
-            return together(own, axis=b)
+            # means beside a row's first elements: small numbers, which lose nothing as they are added
+            mean = self._block_mean(*at) - self._element(i[:-1], 0, 0, i[-1])
+            return together((const(_STEPS, self.dtype), mean, self.far(*at)), axis=b)
 
         _, self.means, self._squares = te.compute(
             (*self._extents, self.lanes), lane, f"{name}_lanes"
         )
-        means = self._over_lanes(f"{name}_means", self.means)
+        means = self._over_lanes(f"{name}_means", self._mean)
         rest = self._over_rest(f"{name}_rest", lambda x, i: x)
         self.total = te.compute(self._extents, lambda *i: means(*i) * self._many + rest(i), name)
 
@@ -251,7 +254,7 @@ class _Row:
             return substitute(distance.b, {a.var: i for a, i in zip(op.axis, row)})
 
         def lane(*i: Any) -> Any:
-            away = self.means(*i) - centre(i[:-1])
+            away = self._mean(*i) - centre(i[:-1])
             return self._squares(*i) + away * (away * self._many)
 
         def element(x: Any, row: Sequence[Any]) -> Any:
@@ -275,6 +278,10 @@ class _Row:
     def _block_mean(self, *i: Any) -> Any:
         """The mean of a block's lane."""
         return self.of_block(*i) * const(1 / _STEPS, self.dtype)
+
+    def _mean(self, *i: Any) -> Any:
+        """The mean of a lane over all blocks."""
+        return self._element(i[:-1], 0, 0, i[-1]) + self.means(*i)
 
     def _over_lanes(self, name: str, value: Callable[..., Any]) -> Tensor:
         """The sum over all lanes of a row."""
