@@ -20,7 +20,6 @@ from typing import Any
 from whet.compiler.te import Stage
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
-from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar
 from whet.search_spaces.graph.access import plainly_indexed
 from whet.search_spaces.graph.cost import EXPENSIVE
@@ -35,7 +34,12 @@ from whet.search_spaces.rules.cpu.loops import (
     vector_sizes,
     vectorized,
 )
-from whet.search_spaces.rules.cpu.statistics import OnePass, in_one_pass, place_sums
+from whet.search_spaces.rules.cpu.one_pass import (
+    OnePass,
+    exponentials_twice,
+    in_one_pass,
+    place_blocks,
+)
 from whet.search_spaces.rules.cpu.sums import (
     ACROSS,
     ALONG,
@@ -58,7 +62,6 @@ _STEPS_OF_ROWS = 4
 _LONG = 8192  # elements of a row that is in the L1 cache no more: eight registers for its sums
 _VECTORS_AT_ONCE = 2  # steps along rows that are unrolled: long rows like less code
 _ROWS_AT_ONCE = 4  # steps of a reduction over columns that are unrolled
-_FAR = 1 << 20  # bytes of a row that the L2 cache does not hold
 _STORED_KNOBS = 4  # stages of a chain that may be computed again instead
 
 
@@ -85,13 +88,14 @@ class Rows(Rule):
         column = column_of(group, lanes)
         plan = _knobs(group, column, lanes)
         if group.role == INJECTIVE:
-            group = replace(group, members=group.noted(OnePass).members)
+            members = [n for n in group.noted(OnePass).members if n.op in s.stage_map]
+            group = replace(group, members=tuple(members))
         for node in group.inner:
             if node.name in plan.inlined:
                 s[node.tensor].compute_inline()
         row = _last(s, group, column, plan, lanes)
         if group.role == INJECTIVE:
-            place_sums(s, group, row if plan.place == "row" else None, lanes)
+            place_blocks(s, group, row if plan.place == "row" else None, lanes)
         for node in group.inner:
             if node.name in plan.inlined:
                 continue
@@ -190,22 +194,14 @@ def _knobs(group: Group, column: int | None, lanes: int) -> _Plan:
         # One number a row is not worth computing again for each of its elements.
         again = again and len(_row_dimensions(group, node)) < sum(n > 1 for n in node.extents)
         if again and count < _STORED_KNOBS:
-            if not group.choose(f"store_{node.name}", [True, False], _worth_storing(group, node)):
+            if not group.choose(
+                f"store_{node.name}", [True, False], not exponentials_twice(group, node)
+            ):
                 inlined.append(node.name)
             count += 1
     stream, parallel = define_stream(group), define_parallel(group)
     whole = any(vector == w.extent for w in windows)
     return _Plan(place, vector, unroll, frozenset(inlined), stream, parallel, partial, whole)
-
-
-def _worth_storing(group: Group, node: Node) -> bool:
-    """False for a row that only far caches hold: 512 bits compute it sooner than it comes back.
-
-    softmax of rows of 4,000,000 on Zen 5: 7.9 ms instead of 13.2; with 256 bits 17.6, not 16.7.
-    """
-    rows = _row_dimensions(group, node)
-    row = prod(n for k, n in enumerate(node.extents) if k not in rows)
-    return row * dt.itemsize(node.dtype) < _FAR or group.target.vector_bytes < 64
 
 
 def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int) -> IterVar | None:

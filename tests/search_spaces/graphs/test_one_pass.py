@@ -1,4 +1,4 @@
-"""Normalised rows: groups of channels as rows, mean and variance in one pass over memory."""
+"""Rows in one pass over memory: statistics, exponentials; groups of channels as rows."""
 
 from __future__ import annotations
 
@@ -121,15 +121,93 @@ def test_one_pass_in_other_types(stored, rng):
 def test_other_squares_are_left_alone():
     """A centre that moves along the row, and other elements than those of the sum."""
     X, Z = (te.placeholder((4, 9000), name=n) for n in "XZ")
-    for distance in (lambda i, r, m: X[i, r] - m[i] * r, lambda i, r, m: Z[i, r] - m[i]):
-        k, r = (te.reduce_axis((0, 9000), name=n) for n in "kr")
-        m = te.compute((4,), lambda i: te.sum(X[i, k], axis=k), name="m")
-        q = te.compute(
-            (4,), lambda i: te.sum(distance(i, r, m) * distance(i, r, m), axis=r), name="q"
-        )
-        Y = te.compute((4, 9000), lambda i, j: (X[i, j] - m[i]) * q[i], name="Y")
+    k, r = (te.reduce_axis((0, 9000), name=n) for n in "kr")
+    m = te.compute((4,), lambda i: te.sum(X[i, k], axis=k), name="m")
+    squares = (
+        lambda i: te.sum((X[i, r] - m[i] * r) * (X[i, r] - m[i] * r), axis=r),
+        lambda i: te.sum((Z[i, r] - m[i]) * (Z[i, r] - m[i]), axis=r),
+        lambda i: te.sum((X[i, r] - m[i]) * (X[i, r] + m[i]), axis=r),
+        lambda i: te.sum(te.exp(X[i, r] - m[i]), axis=r),
+    )
+    for square in squares:
+        q = te.compute((4,), square, name="q")
+        Y = topi.multiply(topi.multiply(X, Z), topi.expand_dims(topi.add(q, m), 1))
         task = whet.create_task(outputs=[Y], args=[X, Z, Y], target=TARGET)
+        assert "place" in task.config_space.default.as_dict(), "a chain of rows"
         assert not [n for n in task.config_space.default.as_dict() if "one_pass" in n]
+
+
+def softmax(x):
+    with np.errstate(invalid="ignore"):
+        e = np.exp(x - x.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+
+def rows_with_extremes(rng, shape, dtype):
+    """Rows whose largest elements lie anywhere, of huge numbers, with blocks of -inf, and of it."""
+    x = rng.standard_normal(shape) * 5
+    x[1] = np.sort(x[1])
+    x[2] *= 1e30
+    x[3, : shape[1] // 2] = -np.inf
+    x[4, rng.integers(0, shape[1], shape[1] // 2)] = -np.inf
+    x[5, 1:] = -np.inf
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype, width", [("float32", 8192), ("float32", 9973), ("float64", 8195)])
+def test_exponentials_in_one_pass(dtype, width, rng):
+    X = te.placeholder((7, width), dtype, name="X")
+    x = rows_with_extremes(rng, (7, width), dtype)
+    wanted = softmax(x.astype(np.float64))
+    for one, made in results([X], topi.nn.softmax(X), (x,)).items():
+        assert one is not None
+        exact = 3e-6 if dtype == "float32" else 1e-13
+        np.testing.assert_allclose(made, wanted, rtol=exact, atol=1e-37, err_msg=f"{one}")
+
+
+def test_nothing_but_infinities(rng):
+    """As in two passes, they have no softmax; the rows beside them have."""
+    X = te.placeholder((3, 8200), name="X")
+    x = rng.standard_normal((3, 8200)).astype("float32")
+    x[0], x[2, 8199] = -np.inf, np.inf
+    for made in results([X], topi.nn.softmax(X), (x,)).values():
+        assert np.isnan(made[0]).all() and np.isnan(made[2, 8199])
+        np.testing.assert_allclose(made[1], softmax(x.astype(np.float64))[1], rtol=3e-6)
+
+
+@pytest.mark.parametrize("stored", ["float32", "float16"])
+def test_logarithms_of_scaled_and_masked_rows(stored, rng):
+    X = te.placeholder((2, 4, 8500), stored, name="X")
+    M = te.placeholder((2, 8500), "float32", name="M")
+
+    def element(b, i, j):
+        return te.if_then_else(M[b, j] > 0, X[b, i, j].astype("float32") * 0.125, -1e30)
+
+    Y = topi.nn.log_softmax(te.compute((2, 4, 8500), element, name="S"), 2)
+    x = (rng.standard_normal((2, 4, 8500)) * 40).astype(stored)
+    m = rng.integers(0, 2, (2, 8500)).astype("float32")
+    s = np.where(m[:, None] > 0, x.astype(np.float64) / 8, -1e30)
+    wanted = s - s.max(2, keepdims=True)
+    wanted -= np.log(np.exp(wanted).sum(2, keepdims=True))
+    made = results([X, M], Y, (x, m))
+    assert set(made) == {False, True}
+    for y in made.values():
+        np.testing.assert_allclose(y, wanted, rtol=2e-6, atol=2e-5)
+
+
+@pytest.mark.parametrize("make", [topi.nn.softmax, topi.nn.log_softmax])
+def test_any_config(make, rng):
+    X = te.placeholder((5, 8300), name="X")
+    Y = make(X)
+    task = whet.create_task(outputs=[Y], args=[X, Y], target=TARGET)
+    x = (rng.standard_normal((5, 8300)) * 9).astype("float32")
+    wanted = softmax(x.astype(np.float64))
+    for config in [task.config_space.sample(rng) for _ in range(5)]:
+        schedule, args = task.instantiate(config)
+        made = np.full((5, 8300), np.nan, np.float32)
+        whet.build(schedule, args, target=task.target)(x, made)
+        made = made if make is topi.nn.softmax else np.exp(made.astype(np.float64))
+        np.testing.assert_allclose(made, wanted, rtol=2e-5, atol=1e-30, err_msg=str(config))
 
 
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
