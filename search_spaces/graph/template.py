@@ -41,8 +41,9 @@ def rules_version(part: str = OTHERS) -> int:
 def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
     """The schedule of a graph under the config in force, and the tensors that the kernel takes."""
     target = Target.current(allow_none=True) or Target("llvm")
-    groups = graph.groups if str(target.kind) == "cuda" else graph.groups_in_blocks
-    given = [replace(g, notes={}, cfg=get_config(), target=target) for g in groups]
+    # the rules for GPUs know no rows of several steps of an axis
+    whole = graph.groups if str(target.kind) == "cuda" else graph.groups_in_blocks
+    given = [replace(g, notes={}, cfg=get_config(), target=target) for g in whole]
     chosen = [(group, rule_of(group, target)) for group in given]
     groups, ops = _rewritten(graph, chosen)
     outputs = [_now(t, ops) for t in graph.outputs]

@@ -127,8 +127,9 @@ def place_blocks(s: Schedule, group: Group, row: IterVar | None, lanes: int) -> 
     for tensor, size in (pair for r in note.rows for pair in r.reduced):
         attach(s, tensor, sum_along(s, tensor, (0,), size, lanes, 1))
         tensors.append(tensor)
-    for tensor in tensors if row is not None else ():
-        s[tensor].compute_at(s[group.last.tensor], row)
+    if row is not None:
+        for tensor in tensors:
+            s[tensor].compute_at(s[group.last.tensor], row)
 
 
 def exponentials_twice(group: Group, node: Node) -> bool:
@@ -185,7 +186,7 @@ def _pair(group: Group, first: Node, second: Node) -> _Pair | None:
     return _Pair(first, second, kind) if structural_equal(same, split[0]) else None
 
 
-def _is_float_max(op: Operation) -> bool:
+def _is_float_max(op: Any) -> bool:
     body, *others = op.body
     whole = isinstance(body, Reduce) and not others and dt.is_float(body.dtype)
     return whole and isinstance(body.combiner.result[0], Max)

@@ -13,7 +13,7 @@ from whet.compiler import te
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.tir.expr import PrimExpr, Var
 from whet.compiler.tir.visit.rewrite import substitute
-from whet.search_spaces.graph.stages import Node
+from whet.search_spaces.graph.stages import Node, int_extent
 
 STEPS = 32
 """Elements of a block in a lane."""
@@ -58,7 +58,7 @@ class RowBlocks:
         values: dict[Var, Any] = {a.var: i for a, i in zip(self._op.axis, row)}
         outermost, *inner = self._op.reduce_axis
         for axis in reversed(inner):
-            extent = int(axis.dom.extent)
+            extent = int_extent(axis)
             values[axis.var], place = place % extent, place // extent
         values[outermost.var] = place
         return substitute(self._x, values)
@@ -72,7 +72,7 @@ class RowBlocks:
 
         return te.compute((*self.extents, self.count, self.lanes), lane, name)
 
-    def together(self, name: str, value: Value, combine: Value, begin: Value) -> list[Tensor]:
+    def together(self, name: str, value: Value, combine: Value, begin: Value) -> tuple[Tensor, ...]:
         """All blocks of each lane by a reduction of several values.
 
         Args:
@@ -87,7 +87,7 @@ class RowBlocks:
         def lane(*i: Any) -> Any:
             return reducer(value(*i[:-1], b, i[-1]), axis=b)
 
-        return te.compute((*self.extents, self.lanes), lane, name)
+        return tuple(te.compute((*self.extents, self.lanes), lane, name))
 
     def over_lanes(self, name: str, value: Value, reduce: Value = te.sum) -> Tensor:
         """A reduction over all lanes of a row."""

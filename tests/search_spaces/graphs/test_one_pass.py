@@ -73,6 +73,19 @@ def test_groups_against_numpy(shape, groups, dtype, rng):
         np.testing.assert_allclose(made, wanted, rtol=0, atol=exact * 8, err_msg=f"{one}")
 
 
+@pytest.mark.parametrize("first, second", [(2, 3), (3, 1), (6, 2)])
+def test_groups_of_two_sizes(first, second, rng):
+    """A row cannot be both: what is left of them are rows of images."""
+    X = te.placeholder((2, 6, 5, 9), name="X")
+    one, two = (topi.nn.group_norm(X, None, None, 6 // size, 1, [2, 3]) for size in (first, second))
+    Y = topi.add(one, two)
+    x = rng.standard_normal((2, 6, 5, 9)).astype("float32")
+    ones, zeros = np.ones(6), np.zeros(6)
+    wanted = sum(normalised(x, 6 // size, ones, zeros) for size in (first, second))
+    for made in results([X], Y, (x,)).values():
+        np.testing.assert_allclose(made, wanted, rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize("shape", [(2, 4, 2309), (1, 2, 97, 101)])
 def test_channels_last_stay_right(shape, rng):
     """Their groups are neighbours in the innermost axis: no rows of several of its steps."""
