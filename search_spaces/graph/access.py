@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import prod
 
 from whet.compiler.arith import Affine, Analyzer
-from whet.compiler.te.lang.tensor import ComputeOp, Tensor
+from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.tir.expr import (
     Add,
     Cast,
+    FloorDiv,
     IntImm,
     IterVar,
     Mul,
@@ -19,7 +20,7 @@ from whet.compiler.tir.expr import (
     Sub,
     Var,
 )
-from whet.compiler.tir.visit.rewrite import nodes
+from whet.compiler.tir.visit.rewrite import Rewriter, nodes
 
 
 @dataclass(frozen=True)
@@ -122,3 +123,77 @@ def composed(index: Affine | None, values: Mapping[Var, Affine | None]) -> Affin
     forms = {v: values.get(v, Affine.atom(v, v)) for v in index.atoms}
     known = {v: f for v, f in forms.items() if f is not None}
     return index.mapped(lambda v: known[v]) if len(known) == len(forms) else None
+
+
+def read_at(
+    reader: Operation, inlined: Collection[Operation], op: Operation
+) -> list[tuple[PrimExpr, ...]]:
+    """The indices, simplified, of each read of a stage.
+
+    The mean of a group, read by an image whose channels were split into groups:
+
+        mean[(((n * 128 + c) * 56 + y) * 56 + x) // 12544 % 32]     ->     mean[c // 4]
+
+    Args:
+        reader: an operation.
+        inlined: the operations that are computed in their readers.
+        op: the stage's.
+    """
+    analyzer = bounded(reader.axis)
+    reads = [n for n in nodes(expanded(reader, inlined)) if type(n) is ProducerLoad]
+    return [_simple(n.indices, analyzer) for n in reads if n.producer.op is op]
+
+
+def quotient(index: PrimExpr) -> tuple[Var | None, int]:
+    """The variable of an index ``v`` or ``v // 4``, and the steps of it that see the same one."""
+    if isinstance(index, FloorDiv) and isinstance(index.b, IntImm):
+        return (index.a, index.b.value) if isinstance(index.a, Var) else (None, 1)
+    return (index, 1) if isinstance(index, Var) else (None, 1)
+
+
+def plainly_indexed(
+    op: ComputeOp, inlined: Collection[Operation], members: Collection[Operation]
+) -> ComputeOp:
+    """A stage with simple indices, where it reads one of some stages in another shape.
+
+    Loops that are split later leave them simple: ``(c.outer * 4 + c.inner) // 4``.
+
+    Args:
+        op: an injective stage's.
+        inlined: the operations that are computed in their readers.
+        members: the stages.
+
+    Returns:
+        Its operation; the same one where it reads all of them plainly.
+    """
+    body = expanded(op, inlined)
+    reads = [n for n in nodes(body) if type(n) is ProducerLoad and n.producer.op in members]
+    if all(affine(i) is not None for n in reads for i in n.indices):
+        return op
+    return simply_indexed(replace(op, body=body))
+
+
+def expanded(op: Operation, inlined: Collection[Operation]) -> tuple[PrimExpr, ...]:
+    """What an operation computes, with what is computed in it in the place of its reads."""
+    # a process that only finds a config waits for each module
+    from whet.compiler.te.lower.inlining import Inlining
+
+    assert isinstance(op, ComputeOp)
+    return tuple(map(Inlining({o: o for o in inlined}.get).expanded, op.body))
+
+
+def simply_indexed(op: ComputeOp) -> ComputeOp:
+    """An operation with simple indices."""
+    analyzer: Analyzer = bounded((*op.axis, *op.reduce_axis))
+
+    def moved(n: ProducerLoad) -> PrimExpr:
+        n = rewrite.children(n)
+        return ProducerLoad(n.producer, _simple(n.indices, analyzer), n.dtype)
+
+    rewrite = Rewriter({ProducerLoad: moved}, once=True)
+    return replace(op, body=tuple(map(rewrite, op.body)))
+
+
+def _simple(indices: tuple[PrimExpr, ...], analyzer: Analyzer) -> tuple[PrimExpr, ...]:
+    """Indices without the quotients and remainders that cancel."""
+    return tuple(analyzer.affine(i).to_expr(i.dtype) for i in indices)

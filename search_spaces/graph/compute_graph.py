@@ -31,8 +31,12 @@ class ComputeGraph:
         self.given_flop = flop
 
     @cached_property
+    def _roles(self) -> tuple[Node, ...]:
+        return roles_of(plain_nodes(self.outputs))
+
+    @cached_property
     def _parts(self) -> tuple[tuple[Node, ...], tuple[Group, ...]]:
-        return grouped(roles_of(plain_nodes(self.outputs)))
+        return grouped(self._roles)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -43,6 +47,11 @@ class ComputeGraph:
     def groups(self) -> tuple[Group, ...]:
         """How they are scheduled together, producers first."""
         return self._parts[1]
+
+    @cached_property
+    def groups_in_blocks(self) -> tuple[Group, ...]:
+        """The groups for rules that know rows of several steps of an axis (``Group.blocks``)."""
+        return grouped(self._roles, in_blocks=True)[1]
 
     @cached_property
     def flop(self) -> int:

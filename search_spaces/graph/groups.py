@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from whet.compiler.arith import Affine
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir.expr import IterVar, Var
-from whet.search_spaces.graph.access import Access, bounded, composed, places
+from whet.search_spaces.graph.access import Access, bounded, composed, places, quotient, read_at
 from whet.search_spaces.graph.stages import (
     INJECTIVE,
     INLINE,
@@ -27,6 +27,7 @@ class _Draft:
 
     ``rows``: the axes of its last stage that all members have so far. ``maps``: for a member, and
     the last stage, which axis of the last stage each of its own data axes is, or None.
+    ``blocks``: how many steps of such an axis are one of theirs, where it is not one.
     """
 
     anchor: int
@@ -34,12 +35,21 @@ class _Draft:
     consumers: tuple[int, ...]
     rows: set[int]
     maps: dict[int, tuple[int | None, ...]]
+    blocks: dict[int, int] = field(default_factory=dict)
+    in_blocks: bool = False
     staged: list[int] = field(default_factory=list)
     members: list[int] = field(default_factory=list)
 
 
-def grouped(nodes: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[Group, ...]]:
-    """The nodes, some of which are materialised now, and their groups, producers first."""
+def grouped(
+    nodes: Sequence[Node], in_blocks: bool = False
+) -> tuple[tuple[Node, ...], tuple[Group, ...]]:
+    """The nodes, some of which are materialised now, and their groups, producers first.
+
+    Args:
+        nodes: those of a graph, with roles.
+        in_blocks: whether a row may be several steps of an axis of the last stage.
+    """
     behind = _consumers(nodes)
     stored = {chain[-1] for chain in behind.values()}
     nodes = tuple(
@@ -61,6 +71,7 @@ def grouped(nodes: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[Group, ...]]
             if chain and chain[-1] in home:  # it joined other rows, which its anchor cannot
                 chain = ()
             found = _new_draft(node, anchor, chain)
+            found.in_blocks = in_blocks and anchor.role == INJECTIVE
             drafts.append(found)
             home[anchor.index] = found
         home[node.index] = found
@@ -86,6 +97,7 @@ def _group(draft: _Draft, nodes: Sequence[Node], several: bool) -> Group:
         of(draft.members),
         tuple(sorted(draft.rows)) if draft.members else (),
         draft.maps,
+        {q: many for q, many in draft.blocks.items() if q in draft.rows and many > 1},
         f"{anchor.name}." if several else "",
         _expanded(anchor, nodes) if anchor.role == INJECTIVE and not draft.members else anchor,
     )
@@ -241,12 +253,14 @@ def _joined(
         return draft
     if role not in (INJECTIVE, REDUCTION) or node.role == TILED:
         return None
-    own = _map(node, readers, reads, draft, nodes)
+    places = _map(node, readers, reads, draft, nodes)
+    own = tuple(None if p is None else p[0] for p in places)
     rows = draft.rows & {q for q in own if q is not None}
     if not rows or (draft.members and not all(rows <= set(m) for m in draft.maps.values())):
         return None
     draft.rows = rows
     draft.maps[node.index] = own
+    draft.blocks |= dict(p for p in places if p is not None)
     draft.members.append(node.index)
     return draft
 
@@ -276,18 +290,38 @@ def _map(
     reads: list[tuple[Access, ...]],
     draft: _Draft,
     nodes: Sequence[Node],
-) -> tuple[int | None, ...]:
-    """For each axis of a stage the axis of the group's last stage that all its readers see."""
-    places: list[set[int | None]] = [set() for _ in node.extents]
+) -> tuple[tuple[int, int] | None, ...]:
+    """For each axis of a stage the axis of the group's last stage that all its readers see.
+
+    With it the steps of the latter that are one of its own.
+    """
+    places: list[set[tuple[int, int] | None]] = [set() for _ in node.extents]
     last = nodes[draft.last]
     for k in readers:
         axis_of = dict(zip((a.var for a in nodes[k].op.axis), draft.maps.get(k, ())))
-        for access in reads[k]:
-            if access.tensor.op is not node.op:
-                continue
-            for own, extent, index in zip(places, node.extents, access.indices):
-                variable = None if index is None else index.variable
-                place = None if variable is None else axis_of.get(variable)
-                same = place is not None and last.extents[place] == extent
-                own.add(place if same else None)
+        for steps in _steps_of(node, k, reads, draft, nodes):
+            for own, extent, (variable, many) in zip(places, node.extents, steps):
+                place = axis_of.get(variable) if variable is not None else None
+                if place is not None and k != draft.last:
+                    many *= draft.blocks.get(place, 1)
+                same = place is not None and last.extents[place] == extent * many
+                same = same and draft.blocks.get(place or 0, many) == many
+                own.add((place or 0, many) if same else None)
     return tuple(s.pop() if len(s) == 1 else None for s in places)
+
+
+def _steps_of(
+    node: Node,
+    reader: int,
+    reads: list[tuple[Access, ...]],
+    draft: _Draft,
+    nodes: Sequence[Node],
+) -> list[list[tuple[Var | None, int]]]:
+    """For each read of a stage, and each dimension, a variable and its steps that see one index."""
+    found = [a for a in reads[reader] if a.tensor.op is node.op]
+    if reader == draft.last and draft.in_blocks and not all(a.is_affine for a in found):
+        inlined = {n.op for n in nodes if n.role == INLINE}
+        return [
+            [*map(quotient, indices)] for indices in read_at(nodes[reader].op, inlined, node.op)
+        ]
+    return [[(None if i is None else i.variable, 1) for i in a.indices] for a in found]

@@ -130,6 +130,8 @@ class Group:
             one row of every member. Empty without members.
         maps: node's index -> for each of its data axes the place of the axis of ``last`` that it
             is, or None; for members, the anchor and ``last``.
+        blocks: axis of ``last`` among ``rows`` -> how many steps of it are one row (group
+            normalisation: the channels of a group); an axis that is not there has one.
         prefix: of the knobs' names; empty where the graph has one group.
         expanded: the anchor as its loops compute it: an injective one with the bodies of inlined
             producers in the place of their reads, so that its reads are those of stored tensors.
@@ -146,6 +148,7 @@ class Group:
     members: tuple[Node, ...] = ()
     rows: tuple[int, ...] = ()
     maps: Mapping[int, tuple[int | None, ...]] = field(default_factory=dict)
+    blocks: Mapping[int, int] = field(default_factory=dict)
     prefix: str = ""
     expanded: Node | None = None
     inlined: frozenset[Operation] = frozenset()

@@ -41,14 +41,18 @@ def rules_version(part: str = OTHERS) -> int:
 def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
     """The schedule of a graph under the config in force, and the tensors that the kernel takes."""
     target = Target.current(allow_none=True) or Target("llvm")
-    given = [replace(g, notes={}, cfg=get_config(), target=target) for g in graph.groups]
+    # the rules for GPUs know no rows of several steps of an axis
+    whole = graph.groups if str(target.kind) == "cuda" else graph.groups_in_blocks
+    given = [replace(g, notes={}, cfg=get_config(), target=target) for g in whole]
     chosen = [(group, rule_of(group, target)) for group in given]
     groups, ops = _rewritten(graph, chosen)
     outputs = [_now(t, ops) for t in graph.outputs]
     s = create_schedule(list(dict.fromkeys(t.op for t in outputs)))
     inner = {node.index for group in groups for node in group.consumers[:-1]}
     for node in graph.nodes:
-        if node.role == INLINE or node.index in inner:
+        if node.role != INLINE and node.index not in inner:
+            continue
+        if ops[node.op] in s.stage_map:  # a rewrite may have put it into its reader already
             s[ops[node.op]].compute_inline()
     for group, (_, rule) in zip(groups, chosen):
         rule.schedule(s, group)

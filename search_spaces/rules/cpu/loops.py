@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.te import Stage
+from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar, ProducerLoad, Var
 from whet.search_spaces.graph.stages import Group, Node, extent_of
@@ -71,17 +72,22 @@ def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar | None:
     return axes[0] if len(axes) == 1 else stage.fuse(*axes)
 
 
-def axes_together(node: Node) -> tuple[tuple[int, ...], ...]:
+def axes_together(node: Node, fixed: Collection[Operation] = ()) -> tuple[tuple[int, ...], ...]:
     """The places of a node's axes; neighbours that every read goes through as through one, in one.
 
     Such loops may be fused, and vectors run over the ends of the inner one. What an expression
     itself asks for, as a mask ``j <= i`` does, stays a loop.
+
+    Args:
+        node: a stage.
+        fixed: of what it reads, what is the same in all loops in question.
     """
     axes = [a.var for a in node.op.axis]
     asked = _asked_for(node)
+    reads = [r for r in node.reads if r.tensor.op not in fixed]
     pieces: list[tuple[int, ...]] = [(0,)]
     for k in range(1, len(axes)):
-        steps = [(r.stride(axes[k - 1]), r.stride(axes[k])) for r in node.reads]
+        steps = [(r.stride(axes[k - 1]), r.stride(axes[k])) for r in reads]
         same = all(a is not None and b is not None and a == b * node.extents[k] for a, b in steps)
         if same and not asked & {axes[k - 1], axes[k]}:
             pieces[-1] += (k,)

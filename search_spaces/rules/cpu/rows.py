@@ -13,15 +13,15 @@ A chain over columns does the same for a block of neighbouring columns, in lanes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from whet.compiler.te import Stage
-from whet.compiler.te.lang.tensor import Tensor
+from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.schedule import Schedule
-from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar
+from whet.search_spaces.graph.access import plainly_indexed
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
@@ -33,6 +33,12 @@ from whet.search_spaces.rules.cpu.loops import (
     fused,
     vector_sizes,
     vectorized,
+)
+from whet.search_spaces.rules.cpu.one_pass import (
+    OnePass,
+    exponentials_twice,
+    in_one_pass,
+    place_blocks,
 )
 from whet.search_spaces.rules.cpu.sums import (
     ACROSS,
@@ -56,7 +62,6 @@ _STEPS_OF_ROWS = 4
 _LONG = 8192  # elements of a row that is in the L1 cache no more: eight registers for its sums
 _VECTORS_AT_ONCE = 2  # steps along rows that are unrolled: long rows like less code
 _ROWS_AT_ONCE = 4  # steps of a reduction over columns that are unrolled
-_FAR = 1 << 20  # bytes of a row that the L2 cache does not hold
 _STORED_KNOBS = 4  # stages of a chain that may be computed again instead
 
 
@@ -67,15 +72,30 @@ class Rows(Rule):
         """A group with members; its anchor is a reduction or injective."""
         return group.is_chain
 
+    def rewrite(self, group: Group) -> Tensor | None:
+        """Plain indices of members that are read in another shape; statistics in one pass."""
+        if group.role != INJECTIVE:
+            return None
+        op = group.anchor.op
+        assert isinstance(op, ComputeOp)
+        op = plainly_indexed(op, group.inlined, {n.op for n in group.members})
+        op = in_one_pass(group, op)
+        return None if op is group.anchor.op else op.output(0)
+
     def schedule(self, s: Schedule, group: Group) -> None:
         """Place the stages, choose the lanes, share the rows between threads."""
         lanes = lanes_of(group.target, group.last.dtype)
         column = column_of(group, lanes)
         plan = _knobs(group, column, lanes)
+        if group.role == INJECTIVE:
+            members = [n for n in group.noted(OnePass).members if n.op in s.stage_map]
+            group = replace(group, members=tuple(members))
         for node in group.inner:
             if node.name in plan.inlined:
                 s[node.tensor].compute_inline()
         row = _last(s, group, column, plan, lanes)
+        if group.role == INJECTIVE:
+            place_blocks(s, group, row if plan.place == "row" else None, lanes)
         for node in group.inner:
             if node.name in plan.inlined:
                 continue
@@ -93,7 +113,7 @@ class Rows(Rule):
 def column_of(group: Group, lanes: int) -> int | None:
     """The axis of the last stage whose neighbours are computed at once; None: row by row."""
     last = len(group.last.extents) - 1
-    if last not in group.rows or group.last.extents[last] < min(lanes, 4):
+    if last not in group.rows or last in group.blocks or group.last.extents[last] < min(lanes, 4):
         return None
     for node in (*group.members, group.anchor):
         if node.role != REDUCTION:
@@ -138,6 +158,7 @@ def _knobs(group: Group, column: int | None, lanes: int) -> _Plan:
     windows: list[Way] = []
     reductions = [n for n in (*group.members, group.anchor) if n.role == REDUCTION]
     rest = [e for k, e in enumerate(group.last.extents) if k not in group.rows]
+    rest += group.blocks.values()
     if column is not None:
         extent, threads = group.last.extents[column], group.target.num_threads
         # whole lines are read, several of a row: as many as leave some blocks for each thread
@@ -173,22 +194,14 @@ def _knobs(group: Group, column: int | None, lanes: int) -> _Plan:
         # One number a row is not worth computing again for each of its elements.
         again = again and len(_row_dimensions(group, node)) < sum(n > 1 for n in node.extents)
         if again and count < _STORED_KNOBS:
-            if not group.choose(f"store_{node.name}", [True, False], _worth_storing(group, node)):
+            if not group.choose(
+                f"store_{node.name}", [True, False], not exponentials_twice(group, node)
+            ):
                 inlined.append(node.name)
             count += 1
     stream, parallel = define_stream(group), define_parallel(group)
     whole = any(vector == w.extent for w in windows)
     return _Plan(place, vector, unroll, frozenset(inlined), stream, parallel, partial, whole)
-
-
-def _worth_storing(group: Group, node: Node) -> bool:
-    """False for a row that only far caches hold: 512 bits compute it sooner than it comes back.
-
-    softmax of rows of 4,000,000 on Zen 5: 7.9 ms instead of 13.2; with 256 bits 17.6, not 16.7.
-    """
-    rows = _row_dimensions(group, node)
-    row = prod(n for k, n in enumerate(node.extents) if k not in rows)
-    return row * dt.itemsize(node.dtype) < _FAR or group.target.vector_bytes < 64
 
 
 def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int) -> IterVar | None:
@@ -197,8 +210,7 @@ def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int
     if node is group.anchor and node.role == REDUCTION:
         return _last_reduction(s, group, column, plan, lanes)
     stage, axes = s[node.tensor], s[node.tensor].op.axis
-    rows = [axes[k] for k in group.rows if k != column]
-    rest = [a for k, a in enumerate(axes) if k not in group.rows]
+    rows, rest = _loops_of(stage, group, column)
     if column is not None:
         # the last block begins earlier: no member has a mask
         *over, lane = vectorized(stage, axes[column], plan.vector, tail="shift")
@@ -218,6 +230,22 @@ def _last(s: Schedule, group: Group, column: int | None, plan: _Plan, lanes: int
     if row is not None and plan.parallel:
         stage.parallel(row)
     return row
+
+
+def _loops_of(
+    stage: Stage, group: Group, column: int | None
+) -> tuple[list[IterVar], list[IterVar]]:
+    """The loops of the last stage over rows, and those within a row."""
+    rows, rest = [], []
+    for k, axis in enumerate(stage.op.axis):
+        if k in group.blocks:
+            axis, within = stage.split(axis, factor=group.blocks[k])
+            rest.append(within)
+        if k in group.rows:
+            rows += [axis] if k != column else []
+        else:
+            rest.append(axis)
+    return rows, rest
 
 
 def _last_reduction(
@@ -325,7 +353,14 @@ def _run(group: Group, node: Node) -> tuple[int, ...]:
     rest = [k for k in range(len(node.extents)) if k not in group.rows]
     if not rest or rest[-1] != len(node.extents) - 1:
         return tuple(rest[-1:])
-    return tuple(k for k in axes_together(node)[-1] if k in rest)
+    numbers = {n.op for n in group.members if _is_number(group, n)}
+    return tuple(k for k in axes_together(node, numbers)[-1] if k in rest)
+
+
+def _is_number(group: Group, node: Node) -> bool:
+    """True for a member of which a row has one element."""
+    rows = _row_dimensions(group, node)
+    return all(n == 1 or d in rows for d, n in enumerate(node.extents))
 
 
 def _vectors_of(stage: Stage, axis: IterVar, extent: int, plan: _Plan, lanes: int) -> None:

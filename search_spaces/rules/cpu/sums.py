@@ -130,7 +130,7 @@ def sum_along(
             _, lane = s[tensor].split(s[tensor].op.reduce_axis[0], factor=fewer)
             made.append((first_of(s.rfactor(tensor, lane, factor_axis=-1)), 0))
     for part, steps in made:
-        _lanes_innermost(s[part], steps)
+        lanes_innermost(s[part], steps)
     (last,) = s[tensor].op.reduce_axis
     if extent_of(last) <= _UNROLLED_LANES:
         s[tensor].unroll(last)
@@ -158,7 +158,7 @@ def _block(stage: Stage, inner: Sequence[IterVar], partial: int) -> int:
     """
     row = prod(map(extent_of, inner))
     steps = prod(map(extent_of, stage.op.reduce_axis)) // partial
-    if not _is_float_sum(stage.op) or steps < 2 * _BLOCK or row < _LEAST_BLOCK * partial:
+    if not is_float_sum(stage.op) or steps < 2 * _BLOCK or row < _LEAST_BLOCK * partial:
         return 0
     if row < 2 * _BLOCK * partial:
         return -(-row // partial)
@@ -167,7 +167,8 @@ def _block(stage: Stage, inner: Sequence[IterVar], partial: int) -> int:
     return min(near, key=lambda n: row % (n * partial))
 
 
-def _is_float_sum(op: Any) -> bool:
+def is_float_sum(op: Any) -> bool:
+    """True for one sum of floating-point numbers."""
     body, *others = op.body
     whole = isinstance(body, Reduce) and not others and dt.is_float(body.dtype)
     return whole and isinstance(body.combiner.result[0], Add)
@@ -184,7 +185,7 @@ def attach(s: Schedule, tensor: Tensor, parts: Sequence[Tensor]) -> None:
             s[part].compute_at(s[tensor], kept[-1])
 
 
-def _lanes_innermost(stage: Stage, unroll: int) -> None:
+def lanes_innermost(stage: Stage, unroll: int) -> None:
     """The loops of partial sums: data, steps, lanes; ``unroll`` 0 unrolls all iterations."""
     *_, lane = stage.op.axis
     *steps, last = stage.op.reduce_axis
