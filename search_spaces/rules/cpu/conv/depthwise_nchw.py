@@ -14,7 +14,7 @@ outside of it are left out by a branch, pixels outside of it by masks at the end
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import log2, prod
 from typing import Any
 
 from whet.compiler import te
@@ -36,6 +36,9 @@ _WIDE = 4  # vectors of a whole row that one tile takes, where neighbouring lane
 # Windows of so few elements, and strided ones, read the image as it is: to copy it takes longer
 # than their sums.
 _FEW_TAPS = 9
+# Bytes of vectors whose masks are registers of their own: whole rows are read as they are, whatever
+# the window.
+_MASKED = 64
 _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
 
 
@@ -145,14 +148,22 @@ def define(cfg: Prefixed, shape: ConvShape, target: Target, computed: bool) -> N
 
     plane = prod(shape.padded) * dt.itemsize(shape.dtype)
     copied = "plane" if plane <= _PLANE_BYTES else "rows"
-    direct = not computed and (prod(shape.window) <= _FEW_TAPS or sw > 1)
+    # a whole row: its ends need no tests of their own
+    whole = [t for t in tiles if t[1] >= ow and not computed and target.vector_bytes >= _MASKED]
+    direct = not computed and (bool(whole) or prod(shape.window) <= _FEW_TAPS or sw > 1)
     rows = [xr for _, xr in tiles if xr >= ow and (xr <= _WIDE * lanes or sw > 1)]
-    row = min(rows) if direct and rows else 0  # a whole row: its ends need no tests of their own
+    row = min(rows) if direct and rows else 0
 
     def work(tile: tuple[int, int]) -> tuple[bool, int, int, int, int]:
         covered = -(-oh // tile[0]) * tile[0] * -(-ow // tile[1]) * tile[1]
         vectors = tile[0] * tile[1] // lanes
         return tile[1] != row, covered, abs(vectors - _USUAL) // 2, tile[1], -tile[0]
 
-    cfg.define_knob("tile", tiles, default=min(tiles, key=work))
+    def work_of_rows(tile: tuple[int, int]) -> tuple[int, float]:
+        v = tile[1] // lanes
+        apart = log2(tile[0] / min(_USUAL // min(v, 2), 2 * _USUAL // v))
+        return tile[1], -(-oh // tile[0]) * tile[0] * (1 + max(apart / 2, -apart / 8))
+
+    tile = min(whole, key=work_of_rows) if whole else min(tiles, key=work)
+    cfg.define_knob("tile", tiles, default=tile)
     cfg.define_knob("copy", ["plane", "rows", "none"], default="none" if direct else copied)
