@@ -10,8 +10,8 @@ Lanes read neighbours: the padded copy, which stays in the L1 cache, has the pix
 the horizontal stride side by side. Small windows read the image itself (``copy=none``): rows
 outside of it are left out by a branch, pixels outside of it by masks at the ends of a row.
 
-Sums are whole vectors where a row ends, too: 28 pixels are two of 16 lanes, and not one each of 16,
-8 and 4. What they read beyond the row is the copy's, or masked.
+Sums are whole vectors where a row would end in several narrower ones: 28 pixels are two of 16
+lanes, and not one each of 16, 8 and 4. What they read beyond the row is the copy's, or masked.
 """
 
 from __future__ import annotations
@@ -77,9 +77,11 @@ class ChannelsFirst:
         shape, data = given.form.shape, given.data
         yr, xr = cfg["tile"].val
         each, lanes = shape.co_group, lanes_of(target, shape.dtype)
+        pieces = (shape.out[1] % lanes).bit_count()  # one narrower vector costs no more
+        lanes = lanes if pieces > 1 and prod(shape.result_shape) else 0
         if cfg["copy"].val == "none":
-            whole = target.vector_bytes >= _MASKED and prod(shape.result_shape) > 0
-            return ChannelsFirst(cfg, None, *_direct(shape, data, taps, name, lanes * whole))
+            lanes = lanes if target.vector_bytes >= _MASKED else 0
+            return ChannelsFirst(cfg, None, *_direct(shape, data, taps, name, lanes))
         # Tiles at the edge read on beyond the image: there are zeros, too, and they need no guards.
         (sh, sw), (top, left), (h, w) = shape.strides, shape.before, shape.image
         oh, ow = shape.out
@@ -99,8 +101,7 @@ class ChannelsFirst:
             pixel = padded[b, o // each, y * sh + ry * dh, across % sw, x + across // sw]
             return te.sum(pixel * taps[o, ry, rx], [ry, rx])
 
-        vectors = lanes if prod(shape.result_shape) else 0
-        return ChannelsFirst(cfg, padded, *_in_vectors(shape, element, name, vectors))
+        return ChannelsFirst(cfg, padded, *_in_vectors(shape, element, name, lanes))
 
     def schedule(self, s: Schedule, out: Stage, threads: Threads) -> None:
         """Tiles of rows and pixels, a plane or some rows of the padded image at a time.
