@@ -7,15 +7,16 @@ Lanes along the windows' rows (NCHW): down the columns first, then along the row
         for y: down[y, ramp(16)] = max(A[y*2 + ry - 1, ramp(16) - 1] for ry)
         for y: B[y, ramp(16)] = max(down[y, ramp(16)*2 + rx] for rx)
 
-Lanes along another axis (NHWC): windows side by side in registers, which share their loads. The
-padding is a test of a pixel, not of a lane.
+Lanes along another axis (NHWC): windows side by side in registers, which share their loads, and
+with ``columns`` what each column of a tile's pixels comes to: 10 columns of 3 for 8 windows of 3 by
+3, not 24. The padding is a test of a pixel, not of a lane.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from whet.compiler import te
@@ -49,6 +50,7 @@ _ROWS = (1, 2, 3, 4, 6, 8)
 _BLOCKS = (1, 2, 4, 8, 16)
 _BLOCK_BYTES = 8 * 1024  # of the L1 cache, for what is left of the columns
 _PIXELS = (1, 2, 3, 4, 6, 8)
+_COLUMNS = 2  # of a window, which neighbouring tiles compute both
 _USUAL = 4  # vectors of neighbouring channels: a line of the image in one piece
 
 
@@ -61,6 +63,7 @@ class Form:
         along: places of the reduction's axes that move along the lanes' dimension.
         dimension: of ``load``, in which the lanes are neighbours.
         stride: elements between neighbouring lanes of the result.
+        axis: of the result, along which the windows slide: that of the lanes, or of pixels.
     """
 
     reduce: Reduce
@@ -68,14 +71,20 @@ class Form:
     along: tuple[int, ...]
     dimension: int
     stride: int
+    axis: int = -1
 
 
 @dataclass(frozen=True)
 class _Note:
-    """The note of ``rewrite`` for ``schedule``: what is left of the columns, and the result."""
+    """The note of ``rewrite`` for ``schedule``: what is left of the columns, and the result.
+
+    Attributes:
+        axis: of the result, along which the windows slide.
+    """
 
     down: Tensor
     result: Tensor
+    axis: int
 
 
 class Windows(Rule):
@@ -91,17 +100,21 @@ class Windows(Rule):
         form = form_of(group)
         assert form is not None
         if not form.along:
-            return _tested(group, form)
+            pixels = pixels_of(group, form)
+            if pixels is None or not group.choose("columns", [False, True], _overlap(pixels)):
+                return _tested(group, form)
+            form = pixels
         note = _passes(group, form)
         group.note(note)
         return note.result
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Tiles of results in registers; blocks of columns that the L1 cache holds."""
-        if _Note in group.notes:
-            _in_passes(s, group, group.noted(_Note))
+        note = group.noted(_Note) if _Note in group.notes else None
+        if note is not None and note.axis == -1:
+            _in_passes(s, group, note)
         else:
-            _side_by_side(s, group)
+            _side_by_side(s, group, None if note is None else note.down)
 
 
 def form_of(group: Group) -> Form | None:
@@ -149,6 +162,38 @@ def _form(axes: Any, reduce: Reduce, load: ProducerLoad) -> Form | None:
     return Form(reduce, load, along, own[0], stride)
 
 
+def pixels_of(group: Group, form: Form) -> Form | None:
+    """The same windows by their pixels, where lanes lie along another axis; None: one column."""
+    axes, reduce = group.anchor.op.axis, form.reduce
+    if len(axes) < 3:
+        return None
+    var, indices = axes[-2].var, [affine(i) for i in form.load.indices]
+    own = [k for k, i in enumerate(indices) if i is not None and var in i.atoms]
+    if len(own) != 1:
+        return None
+    place = indices[own[0]]
+    assert place is not None
+    along = tuple(k for k, a in enumerate(reduce.axis) if a.var in place.atoms)
+    steps = {reduce.axis[k].var for k in along}
+    others = [i for k, i in enumerate(indices) if k != own[0] and i is not None]
+    if set(place.atoms) != {var, *steps} or any(steps & set(i.atoms) for i in others):
+        return None
+    slides = (
+        0 < len(along) < len(reduce.axis) and prod(extent_of(reduce.axis[k]) for k in along) > 1
+    )
+    if not slides or any(place.coefficient(v) < 1 for v in place.atoms):
+        return None
+    return Form(reduce, form.load, along, own[0], place.coefficient(var), -2)
+
+
+def _overlap(form: Form) -> bool:
+    """True where neighbouring windows have a column in common."""
+    place = affine(form.load.indices[form.dimension])
+    assert place is not None
+    rows = [form.reduce.axis[k] for k in form.along]
+    return sum((extent_of(a) - 1) * place.coefficient(a.var) for a in rows) >= form.stride
+
+
 def _is_worth_passes(group: Group, form: Form) -> bool:
     """True where two passes load less; a vector across a stride is two loads and a shuffle."""
     across = 1 if form.stride == 1 else 2
@@ -166,7 +211,7 @@ def _passes(group: Group, form: Form) -> _Note:
     assert place is not None
     steps = {a.var: place.coefficient(a.var) for a in rows}
     reach = sum((extent_of(a) - 1) * steps[a.var] for a in rows)
-    width = group.anchor.extents[-1]
+    width = group.anchor.extents[form.axis]
     covered = (width - 1) * form.stride + reach + 1
 
     def column(*index: Any) -> Any:
@@ -175,28 +220,30 @@ def _passes(group: Group, form: Form) -> _Note:
         values = dict(zip((a.var for a in axes), index))
         values |= {a.var: b.var for a, b in zip(old, again)}
         at = [substitute(i, values) for i in form.load.indices]
-        at[form.dimension] = index[-1] + place.const
+        at[form.dimension] = index[form.axis] + place.const
         value, tests = _element(group, form, at)
-        lane = [t for t in tests if index[-1] in variables(t)]
-        tests = [t for t in tests if index[-1] not in variables(t)]
+        lane = [t for t in tests if form.axis == -1 and index[-1] in variables(t)]
+        tests = [t for t in tests if all(t is not other for other in lane)]
         source = _put(reduce.source[0], form.load, value)
         if lane:
             source = te.if_then_else(te.all(*lane), source, identity)
         return _reduced(reduce, source, tests, again)
 
     (identity,) = reduce.combiner.identity_element
-    shape = (*group.anchor.extents[:-1], covered)
-    down = te.compute(shape, column, name=f"{group.anchor.op.name}_down")
+    shape = list(group.anchor.extents)
+    shape[form.axis] = covered
+    down = te.compute(tuple(shape), column, name=f"{group.anchor.op.name}_down")
 
     def result(*index: Any) -> Any:
         again = {a.var: _axis_again(a) for a in rows}
-        at = index[-1] * form.stride
+        at = list(index)
+        at[form.axis] = index[form.axis] * form.stride
         for var, axis in again.items():
-            at = at + axis.var * steps[var]
-        return _reduced(reduce, down(*index[:-1], at), [], again.values())
+            at[form.axis] = at[form.axis] + axis.var * steps[var]
+        return _reduced(reduce, down(*at), [], again.values())
 
     made = te.compute(group.anchor.extents, result, name=group.anchor.op.name)
-    return _Note(down, made)
+    return _Note(down, made, form.axis)
 
 
 def _tested(group: Group, form: Form) -> Tensor:
@@ -329,8 +376,12 @@ def _registers(acc: Any, lines: int) -> None:
     register_tile(acc, [*rows[:count], *steps], [*unrolled, *rows[count:], lane])
 
 
-def _side_by_side(s: Schedule, group: Group) -> None:
-    """Windows of neighbouring pixels, a few vectors of channels each."""
+def _side_by_side(s: Schedule, group: Group, down: Tensor | None) -> None:
+    """Windows of neighbouring pixels, a few vectors of channels each.
+
+    Args:
+        down: what is left of their columns; None: each window for itself.
+    """
     out, node = s[group.last.tensor], group.anchor
     lanes = min(lanes_of(group.target, node.dtype), 1 << (node.extents[-1].bit_length() - 1))
     free = vector_registers(group.target) - 2
@@ -342,9 +393,14 @@ def _side_by_side(s: Schedule, group: Group) -> None:
         if (xr == 1 or xr <= width) and (v == 1 or v <= vectors) and xr * v <= free
     ]
 
-    def waste(tile: tuple[int, int]) -> tuple[int, int, int]:
+    def waste(tile: tuple[int, int]) -> tuple[float, int, int]:
         xr, covered = tile[0], -(-node.extents[-1] // tile[1]) * tile[1]
-        return covered, abs(tile[1] // lanes * xr - _USUAL), -tile[1]
+        if down is None:
+            return covered, abs(tile[1] // lanes * xr - _USUAL), -tile[1]
+        if xr > _USUAL:  # their columns are more than there are registers for at 256 bits
+            return inf, 0, 0
+        shared = -(-width // xr) * (xr + _COLUMNS)  # the columns at both ends are another tile's
+        return covered * shared, abs(tile[1] // lanes * xr - _USUAL), -tile[1]
 
     xr, size = group.choose("tile", tiles, min(tiles, key=waste))
     parallel = define_parallel(group)
@@ -355,6 +411,11 @@ def _side_by_side(s: Schedule, group: Group) -> None:
     register_tile(out, [*others, xo, co], [xi, ci])
     acc.compute_at(out, co)
     _registers(acc, xr)
+    if down is not None:
+        s[down].set_scope("local")
+        s[down].compute_at(out, co)
+        _registers(s[down], 2)
+        s[down].pragma(s[down].op.axis[-2], "unroll_explicit", True)
     if xr > 1:  # unrolled before conditions are simplified: most pixels are known to be inside
         acc.pragma(acc.op.axis[-2], "unroll_explicit", True)
     if parallel:

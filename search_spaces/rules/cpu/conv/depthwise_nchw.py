@@ -3,8 +3,8 @@
     for o, yo:                                           # a channel, some rows of it
         padded[y, p, j] = data[y - ph, j * sw + p - pw]  # a plane, or the rows that are read
         for xo:
-            acc[yr, xv, lanes] += padded[y * sh + ry * dh, rx * dw % sw, x + rx * dw // sw] * taps[o]
-            out[y, x] = acc[y, x // lanes, x % lanes]
+            acc[yr, xr] += padded[y * sh + ry * dh, rx * dw % sw, x + rx * dw // sw] * taps[o]
+            out[y, x] = acc
 
 Lanes read neighbours: the padded copy, which stays in the L1 cache, has the pixels of each phase of
 the horizontal stride side by side. Small windows read the image itself (``copy=none``): rows
