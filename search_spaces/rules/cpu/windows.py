@@ -20,28 +20,25 @@ from math import inf, prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor, const
+from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import (
-    Add,
     And,
     FloatImm,
     IntImm,
-    Max,
-    Min,
     PrimExpr,
     ProducerLoad,
     Reduce,
     Select,
 )
-from whet.compiler.tir.visit.rewrite import Rewriter, nodes, substitute, variables
-from whet.search_spaces.forms.widened_sum import operation_of, plain_reduction
+from whet.compiler.tir.visit.rewrite import substitute, variables
 from whet.search_spaces.graph.access import affine
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, extent_of
+from whet.search_spaces.graph.stages import Group, extent_of
 from whet.search_spaces.rules.cpu.gemm.stages import accumulators
 from whet.search_spaces.rules.cpu.loops import define_parallel, fused
+from whet.search_spaces.rules.cpu.sliding import Form, form_of, pixels_of, put
 from whet.search_spaces.rules.cpu.sums import ROW_REGISTERS
 from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
 
@@ -52,26 +49,6 @@ _BLOCK_BYTES = 8 * 1024  # of the L1 cache, for what is left of the columns
 _PIXELS = (1, 2, 3, 4, 6, 8)
 _COLUMNS = 2  # of a window, which neighbouring tiles compute both
 _USUAL = 4  # vectors of neighbouring channels: a line of the image in one piece
-
-
-@dataclass(frozen=True)
-class Form:
-    """Windows of a tensor, which one reduction goes through.
-
-    Attributes:
-        reduce: the reduction. load: its one read of the image, or of the padded image.
-        along: places of the reduction's axes that move along the lanes' dimension.
-        dimension: of ``load``, in which the lanes are neighbours.
-        stride: elements between neighbouring lanes of the result.
-        axis: of the result, along which the windows slide: that of the lanes, or of pixels.
-    """
-
-    reduce: Reduce
-    load: ProducerLoad
-    along: tuple[int, ...]
-    dimension: int
-    stride: int
-    axis: int = -1
 
 
 @dataclass(frozen=True)
@@ -93,15 +70,15 @@ class Windows(Rule):
     def applies(self, group: Group) -> bool:
         """One reduction over windows of an image, which may be padded, and what follows it."""
         form = group.once("windows", lambda: form_of(group))
-        return form is not None and (not form.along or _is_worth_passes(group, form))
+        return form is not None and (not form.along or form.is_worth_passes)
 
     def rewrite(self, group: Group) -> Tensor | None:
         """The columns' reduction, then the rows'; or one in which padding is a test."""
         form = form_of(group)
         assert form is not None
         if not form.along:
-            pixels = pixels_of(group, form)
-            if pixels is None or not group.choose("columns", [False, True], _overlap(pixels)):
+            pixels = pixels_of(form, group.anchor.op.axis)
+            if pixels is None or not group.choose("columns", [False, True], pixels.overlaps):
                 return _tested(group, form)
             form = pixels
         note = _passes(group, form)
@@ -115,92 +92,6 @@ class Windows(Rule):
             _in_passes(s, group, note)
         else:
             _side_by_side(s, group, None if note is None else note.down)
-
-
-def form_of(group: Group) -> Form | None:
-    """The windows of a group: a sum, maximum or minimum of one read; None for another group."""
-    node = group.anchor
-    is_image = node.role == REDUCTION and len(node.extents) > 1
-    reduce = plain_reduction(node.op) if is_image else None
-    padded = [n.op for n in group.members]
-    if reduce is None or operation_of(reduce) not in (Add, Max, Min) or len(padded) > 1:
-        return None
-    if any(n.role != INJECTIVE or not n.is_guarded or n.is_output for n in group.members):
-        return None
-    loads = [n for n in nodes(reduce.source) if type(n) is ProducerLoad]
-    if len(loads) != 1 or (padded and loads[0].producer.op is not padded[0]):
-        return None
-    zero = const(0, loads[0].dtype)
-    if variables(_put(reduce.source[0], loads[0], zero)) or variables(reduce.condition):
-        return None  # a weight or a test of the place, which would have to move, too
-    return _form(node.op.axis, reduce, loads[0])
-
-
-def _form(axes: Any, reduce: Reduce, load: ProducerLoad) -> Form | None:
-    """The form of a reduction by the indices of its read."""
-    indices = [affine(i) for i in load.indices]
-    last, steps = axes[-1].var, [a.var for a in reduce.axis]
-    if None in indices or len(steps) < 2:
-        return None
-    forms = [i for i in indices if i is not None]
-    own = [k for k, i in enumerate(forms) if last in i.atoms]
-    if own != [len(forms) - 1]:
-        return None
-    place = forms[-1]
-    others = [i for k, i in enumerate(forms) if k != own[0]]
-    along = tuple(k for k, v in enumerate(steps) if v in place.atoms)
-    data = {a.var for a in axes}
-    slides = any(data & set(i.atoms) and set(steps) & set(i.atoms) for i in others)
-    apart = not any(steps[k] in i.atoms for k in along for i in others)
-    known = {last, *(steps[k] for k in along)}
-    if not slides or not apart or set(place.atoms) != known or len(along) == len(steps):
-        return None
-    stride = place.coefficient(last)
-    whole = stride >= 1 and all(place.coefficient(v) >= 1 for v in known)
-    if not whole or (not along and stride != 1):
-        return None
-    return Form(reduce, load, along, own[0], stride)
-
-
-def pixels_of(group: Group, form: Form) -> Form | None:
-    """The same windows by their pixels, where lanes lie along another axis; None: one column."""
-    axes, reduce = group.anchor.op.axis, form.reduce
-    if len(axes) < 3:
-        return None
-    var, indices = axes[-2].var, [affine(i) for i in form.load.indices]
-    own = [k for k, i in enumerate(indices) if i is not None and var in i.atoms]
-    if len(own) != 1:
-        return None
-    place = indices[own[0]]
-    assert place is not None
-    along = tuple(k for k, a in enumerate(reduce.axis) if a.var in place.atoms)
-    steps = {reduce.axis[k].var for k in along}
-    others = [i for k, i in enumerate(indices) if k != own[0] and i is not None]
-    if set(place.atoms) != {var, *steps} or any(steps & set(i.atoms) for i in others):
-        return None
-    slides = (
-        0 < len(along) < len(reduce.axis) and prod(extent_of(reduce.axis[k]) for k in along) > 1
-    )
-    if not slides or any(place.coefficient(v) < 1 for v in place.atoms):
-        return None
-    return Form(reduce, form.load, along, own[0], place.coefficient(var), -2)
-
-
-def _overlap(form: Form) -> bool:
-    """True where neighbouring windows have a column in common."""
-    place = affine(form.load.indices[form.dimension])
-    assert place is not None
-    rows = [form.reduce.axis[k] for k in form.along]
-    return sum((extent_of(a) - 1) * place.coefficient(a.var) for a in rows) >= form.stride
-
-
-def _is_worth_passes(group: Group, form: Form) -> bool:
-    """True where two passes load less; a vector across a stride is two loads and a shuffle."""
-    across = 1 if form.stride == 1 else 2
-    extents = [extent_of(a) for a in form.reduce.axis]
-    rows = prod(extents[k] for k in form.along)
-    columns = prod(extents) // rows
-    return columns * form.stride + 1 + rows * across < rows * columns * across
 
 
 def _passes(group: Group, form: Form) -> _Note:
@@ -224,7 +115,7 @@ def _passes(group: Group, form: Form) -> _Note:
         value, tests = _element(group, form, at)
         lane = [t for t in tests if form.axis == -1 and index[-1] in variables(t)]
         tests = [t for t in tests if all(t is not other for other in lane)]
-        source = _put(reduce.source[0], form.load, value)
+        source = put(reduce.source[0], form.load, value)
         if lane:
             source = te.if_then_else(te.all(*lane), source, identity)
         return _reduced(reduce, source, tests, again)
@@ -256,7 +147,7 @@ def _tested(group: Group, form: Form) -> Tensor:
         values |= {a.var: b.var for a, b in zip(form.reduce.axis, again)}
         at = [substitute(i, values) for i in form.load.indices]
         value, tests = _element(group, form, at)
-        source = _put(form.reduce.source[0], form.load, value)
+        source = put(form.reduce.source[0], form.load, value)
         return _reduced(form.reduce, source, tests, again)
 
     return te.compute(group.anchor.extents, element, name=group.anchor.op.name)
@@ -302,11 +193,6 @@ def _reduced(reduce: Reduce, value: PrimExpr, tests: Sequence[PrimExpr], axes: A
     """The same reduction of another value, where tests hold."""
     condition = te.all(*tests) if tests else reduce.condition
     return replace(reduce, source=(value,), axis=tuple(axes), condition=condition)
-
-
-def _put(source: PrimExpr, load: ProducerLoad, value: PrimExpr) -> PrimExpr:
-    """The reduction's source with a value in the place of its read."""
-    return Rewriter({ProducerLoad: lambda n: value if n is load else n})(source)
 
 
 def _in_passes(s: Schedule, group: Group, note: _Note) -> None:

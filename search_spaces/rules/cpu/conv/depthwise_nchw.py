@@ -43,6 +43,7 @@ _FEW_TAPS = 9
 # Bytes of vectors whose masks are registers of their own: whole rows are read as they are, whatever
 # the window.
 _MASKED = 64
+_WASTE = 1.1  # of the least that tiles can cover
 _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
 
 
@@ -78,7 +79,7 @@ class ChannelsFirst:
         yr, xr = cfg["tile"].val
         each, lanes = shape.co_group, lanes_of(target, shape.dtype)
         pieces = (shape.out[1] % lanes).bit_count()  # one narrower vector costs no more
-        lanes = lanes if pieces > 1 and prod(shape.result_shape) else 0
+        lanes = lanes if pieces > 1 and 0 not in shape.result_shape else 0
         if cfg["copy"].val == "none":
             lanes = lanes if target.vector_bytes >= _MASKED else 0
             return ChannelsFirst(cfg, None, *_direct(shape, data, taps, name, lanes))
@@ -201,10 +202,15 @@ def define(cfg: Prefixed, shape: ConvShape, target: Target, computed: bool) -> N
     rows = [xr for _, xr in tiles if xr >= ow and (xr <= _WIDE * lanes or sw > 1)]
     row = min(rows) if direct and rows else 0
 
-    def work(tile: tuple[int, int]) -> tuple[bool, int, int, int, int]:
-        covered = -(-oh // tile[0]) * tile[0] * -(-ow // tile[1]) * tile[1]
+    def covered(tile: tuple[int, int]) -> int:
+        return -(-oh // tile[0]) * tile[0] * -(-ow // tile[1]) * tile[1]
+
+    least = min(map(covered, tiles))
+
+    def work(tile: tuple[int, int]) -> tuple[bool, float, int, int, int]:
         vectors = tile[0] * tile[1] // lanes
-        return tile[1] != row, covered, abs(vectors - _USUAL) // 2, tile[1], -tile[0]
+        much = max(covered(tile), _WASTE * least)  # one row at a time would read its window alone
+        return tile[1] != row, much, abs(vectors - _USUAL) // 2, tile[1], -tile[0]
 
     def work_of_rows(tile: tuple[int, int]) -> tuple[int, float]:
         v = tile[1] // lanes
