@@ -66,7 +66,8 @@ def _depthwise() -> Iterator[Work]:
         ("nhwc", 96, 56, 7, 1, 3, 1),
         ("nhwc", 64, 57, 3, 1, 2, 2),
     ):
-        lines = min(size, 3500 // size // 4 * 4)  # whole images if they fit: the same ends
+        # at least two channels: of a single one it is no depthwise convolution, but another program
+        lines = min(size, 3500 // size // 2 // 4 * 4)
         few: tuple[int, ...] = (1, 3500 // size // lines, lines, size)
         if layout == "nhwc":
             few = (1, 48, 5, 14) if c > 100 and window == 3 else (1, 32, 8, 12)
