@@ -66,9 +66,11 @@ def _depthwise() -> Iterator[Work]:
         ("nhwc", 96, 56, 7, 1, 3, 1),
         ("nhwc", 64, 57, 3, 1, 2, 2),
     ):
-        few: tuple[int, ...] = (1, 3500 // size // 14, 14, size)
+        # at least two channels: of a single one it is no depthwise convolution, but another program
+        lines = min(size, 3500 // size // 2 // 4 * 4)
+        few: tuple[int, ...] = (1, 3500 // size // lines, lines, size)
         if layout == "nhwc":
-            few = (1, 144, 3, 7) if c > 100 and window == 3 else (1, 64, 4, 10)
+            few = (1, 48, 5, 14) if c > 100 and window == 3 else (1, 32, 8, 12)
         rest = (window, window, stride, pad, dilation, 1, *PACKED)
         more = f" dilated {dilation}" if dilation > 1 else ""
         more += f" /{stride}" if stride > 1 else ""

@@ -7,40 +7,38 @@ Lanes along the windows' rows (NCHW): down the columns first, then along the row
         for y: down[y, ramp(16)] = max(A[y*2 + ry - 1, ramp(16) - 1] for ry)
         for y: B[y, ramp(16)] = max(down[y, ramp(16)*2 + rx] for rx)
 
-Lanes along another axis (NHWC): windows side by side in registers, which share their loads. The
-padding is a test of a pixel, not of a lane.
+Lanes along another axis (NHWC): windows side by side in registers, which share their loads, and
+with ``columns`` what each column of a tile's pixels comes to: 10 columns of 3 for 8 windows of 3 by
+3, not 24. The padding is a test of a pixel, not of a lane.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from whet.compiler import te
-from whet.compiler.te import Schedule, Tensor, const
+from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import (
-    Add,
     And,
     FloatImm,
     IntImm,
-    Max,
-    Min,
     PrimExpr,
     ProducerLoad,
     Reduce,
     Select,
 )
-from whet.compiler.tir.visit.rewrite import Rewriter, nodes, substitute, variables
-from whet.search_spaces.forms.widened_sum import operation_of, plain_reduction
+from whet.compiler.tir.visit.rewrite import substitute, variables
 from whet.search_spaces.graph.access import affine
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, extent_of
+from whet.search_spaces.graph.stages import Group, extent_of
 from whet.search_spaces.rules.cpu.gemm.stages import accumulators
 from whet.search_spaces.rules.cpu.loops import define_parallel, fused
+from whet.search_spaces.rules.cpu.sliding import Form, form_of, pixels_of, put
 from whet.search_spaces.rules.cpu.sums import ROW_REGISTERS
 from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
 
@@ -49,33 +47,21 @@ _ROWS = (1, 2, 3, 4, 6, 8)
 _BLOCKS = (1, 2, 4, 8, 16)
 _BLOCK_BYTES = 8 * 1024  # of the L1 cache, for what is left of the columns
 _PIXELS = (1, 2, 3, 4, 6, 8)
+_COLUMNS = 2  # of a window, which neighbouring tiles compute both
 _USUAL = 4  # vectors of neighbouring channels: a line of the image in one piece
 
 
 @dataclass(frozen=True)
-class Form:
-    """Windows of a tensor, which one reduction goes through.
+class _Note:
+    """The note of ``rewrite`` for ``schedule``: what is left of the columns, and the result.
 
     Attributes:
-        reduce: the reduction. load: its one read of the image, or of the padded image.
-        along: places of the reduction's axes that move along the lanes' dimension.
-        dimension: of ``load``, in which the lanes are neighbours.
-        stride: elements between neighbouring lanes of the result.
+        axis: of the result, along which the windows slide.
     """
-
-    reduce: Reduce
-    load: ProducerLoad
-    along: tuple[int, ...]
-    dimension: int
-    stride: int
-
-
-@dataclass(frozen=True)
-class _Note:
-    """The note of ``rewrite`` for ``schedule``: what is left of the columns, and the result."""
 
     down: Tensor
     result: Tensor
+    axis: int
 
 
 class Windows(Rule):
@@ -84,78 +70,28 @@ class Windows(Rule):
     def applies(self, group: Group) -> bool:
         """One reduction over windows of an image, which may be padded, and what follows it."""
         form = group.once("windows", lambda: form_of(group))
-        return form is not None and (not form.along or _is_worth_passes(group, form))
+        return form is not None and (not form.along or form.is_worth_passes)
 
     def rewrite(self, group: Group) -> Tensor | None:
         """The columns' reduction, then the rows'; or one in which padding is a test."""
         form = form_of(group)
         assert form is not None
         if not form.along:
-            return _tested(group, form)
+            pixels = pixels_of(form, group.anchor.op.axis)
+            if pixels is None or not group.choose("columns", [False, True], pixels.overlaps):
+                return _tested(group, form)
+            form = pixels
         note = _passes(group, form)
         group.note(note)
         return note.result
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Tiles of results in registers; blocks of columns that the L1 cache holds."""
-        if _Note in group.notes:
-            _in_passes(s, group, group.noted(_Note))
+        note = group.noted(_Note) if _Note in group.notes else None
+        if note is not None and note.axis == -1:
+            _in_passes(s, group, note)
         else:
-            _side_by_side(s, group)
-
-
-def form_of(group: Group) -> Form | None:
-    """The windows of a group: a sum, maximum or minimum of one read; None for another group."""
-    node = group.anchor
-    is_image = node.role == REDUCTION and len(node.extents) > 1
-    reduce = plain_reduction(node.op) if is_image else None
-    padded = [n.op for n in group.members]
-    if reduce is None or operation_of(reduce) not in (Add, Max, Min) or len(padded) > 1:
-        return None
-    if any(n.role != INJECTIVE or not n.is_guarded or n.is_output for n in group.members):
-        return None
-    loads = [n for n in nodes(reduce.source) if type(n) is ProducerLoad]
-    if len(loads) != 1 or (padded and loads[0].producer.op is not padded[0]):
-        return None
-    zero = const(0, loads[0].dtype)
-    if variables(_put(reduce.source[0], loads[0], zero)) or variables(reduce.condition):
-        return None  # a weight or a test of the place, which would have to move, too
-    return _form(node.op.axis, reduce, loads[0])
-
-
-def _form(axes: Any, reduce: Reduce, load: ProducerLoad) -> Form | None:
-    """The form of a reduction by the indices of its read."""
-    indices = [affine(i) for i in load.indices]
-    last, steps = axes[-1].var, [a.var for a in reduce.axis]
-    if None in indices or len(steps) < 2:
-        return None
-    forms = [i for i in indices if i is not None]
-    own = [k for k, i in enumerate(forms) if last in i.atoms]
-    if own != [len(forms) - 1]:
-        return None
-    place = forms[-1]
-    others = [i for k, i in enumerate(forms) if k != own[0]]
-    along = tuple(k for k, v in enumerate(steps) if v in place.atoms)
-    data = {a.var for a in axes}
-    slides = any(data & set(i.atoms) and set(steps) & set(i.atoms) for i in others)
-    apart = not any(steps[k] in i.atoms for k in along for i in others)
-    known = {last, *(steps[k] for k in along)}
-    if not slides or not apart or set(place.atoms) != known or len(along) == len(steps):
-        return None
-    stride = place.coefficient(last)
-    whole = stride >= 1 and all(place.coefficient(v) >= 1 for v in known)
-    if not whole or (not along and stride != 1):
-        return None
-    return Form(reduce, load, along, own[0], stride)
-
-
-def _is_worth_passes(group: Group, form: Form) -> bool:
-    """True where two passes load less; a vector across a stride is two loads and a shuffle."""
-    across = 1 if form.stride == 1 else 2
-    extents = [extent_of(a) for a in form.reduce.axis]
-    rows = prod(extents[k] for k in form.along)
-    columns = prod(extents) // rows
-    return columns * form.stride + 1 + rows * across < rows * columns * across
+            _side_by_side(s, group, None if note is None else note.down)
 
 
 def _passes(group: Group, form: Form) -> _Note:
@@ -166,7 +102,7 @@ def _passes(group: Group, form: Form) -> _Note:
     assert place is not None
     steps = {a.var: place.coefficient(a.var) for a in rows}
     reach = sum((extent_of(a) - 1) * steps[a.var] for a in rows)
-    width = group.anchor.extents[-1]
+    width = group.anchor.extents[form.axis]
     covered = (width - 1) * form.stride + reach + 1
 
     def column(*index: Any) -> Any:
@@ -175,28 +111,30 @@ def _passes(group: Group, form: Form) -> _Note:
         values = dict(zip((a.var for a in axes), index))
         values |= {a.var: b.var for a, b in zip(old, again)}
         at = [substitute(i, values) for i in form.load.indices]
-        at[form.dimension] = index[-1] + place.const
+        at[form.dimension] = index[form.axis] + place.const
         value, tests = _element(group, form, at)
-        lane = [t for t in tests if index[-1] in variables(t)]
-        tests = [t for t in tests if index[-1] not in variables(t)]
-        source = _put(reduce.source[0], form.load, value)
+        lane = [t for t in tests if form.axis == -1 and index[-1] in variables(t)]
+        tests = [t for t in tests if all(t is not other for other in lane)]
+        source = put(reduce.source[0], form.load, value)
         if lane:
             source = te.if_then_else(te.all(*lane), source, identity)
         return _reduced(reduce, source, tests, again)
 
     (identity,) = reduce.combiner.identity_element
-    shape = (*group.anchor.extents[:-1], covered)
-    down = te.compute(shape, column, name=f"{group.anchor.op.name}_down")
+    shape = list(group.anchor.extents)
+    shape[form.axis] = covered
+    down = te.compute(tuple(shape), column, name=f"{group.anchor.op.name}_down")
 
     def result(*index: Any) -> Any:
         again = {a.var: _axis_again(a) for a in rows}
-        at = index[-1] * form.stride
+        at = list(index)
+        at[form.axis] = index[form.axis] * form.stride
         for var, axis in again.items():
-            at = at + axis.var * steps[var]
-        return _reduced(reduce, down(*index[:-1], at), [], again.values())
+            at[form.axis] = at[form.axis] + axis.var * steps[var]
+        return _reduced(reduce, down(*at), [], again.values())
 
     made = te.compute(group.anchor.extents, result, name=group.anchor.op.name)
-    return _Note(down, made)
+    return _Note(down, made, form.axis)
 
 
 def _tested(group: Group, form: Form) -> Tensor:
@@ -209,7 +147,7 @@ def _tested(group: Group, form: Form) -> Tensor:
         values |= {a.var: b.var for a, b in zip(form.reduce.axis, again)}
         at = [substitute(i, values) for i in form.load.indices]
         value, tests = _element(group, form, at)
-        source = _put(form.reduce.source[0], form.load, value)
+        source = put(form.reduce.source[0], form.load, value)
         return _reduced(form.reduce, source, tests, again)
 
     return te.compute(group.anchor.extents, element, name=group.anchor.op.name)
@@ -255,11 +193,6 @@ def _reduced(reduce: Reduce, value: PrimExpr, tests: Sequence[PrimExpr], axes: A
     """The same reduction of another value, where tests hold."""
     condition = te.all(*tests) if tests else reduce.condition
     return replace(reduce, source=(value,), axis=tuple(axes), condition=condition)
-
-
-def _put(source: PrimExpr, load: ProducerLoad, value: PrimExpr) -> PrimExpr:
-    """The reduction's source with a value in the place of its read."""
-    return Rewriter({ProducerLoad: lambda n: value if n is load else n})(source)
 
 
 def _in_passes(s: Schedule, group: Group, note: _Note) -> None:
@@ -329,8 +262,12 @@ def _registers(acc: Any, lines: int) -> None:
     register_tile(acc, [*rows[:count], *steps], [*unrolled, *rows[count:], lane])
 
 
-def _side_by_side(s: Schedule, group: Group) -> None:
-    """Windows of neighbouring pixels, a few vectors of channels each."""
+def _side_by_side(s: Schedule, group: Group, down: Tensor | None) -> None:
+    """Windows of neighbouring pixels, a few vectors of channels each.
+
+    Args:
+        down: what is left of their columns; None: each window for itself.
+    """
     out, node = s[group.last.tensor], group.anchor
     lanes = min(lanes_of(group.target, node.dtype), 1 << (node.extents[-1].bit_length() - 1))
     free = vector_registers(group.target) - 2
@@ -342,9 +279,14 @@ def _side_by_side(s: Schedule, group: Group) -> None:
         if (xr == 1 or xr <= width) and (v == 1 or v <= vectors) and xr * v <= free
     ]
 
-    def waste(tile: tuple[int, int]) -> tuple[int, int, int]:
+    def waste(tile: tuple[int, int]) -> tuple[float, int, int]:
         xr, covered = tile[0], -(-node.extents[-1] // tile[1]) * tile[1]
-        return covered, abs(tile[1] // lanes * xr - _USUAL), -tile[1]
+        if down is None:
+            return covered, abs(tile[1] // lanes * xr - _USUAL), -tile[1]
+        if xr > _USUAL:  # their columns are more than there are registers for at 256 bits
+            return inf, 0, 0
+        shared = -(-width // xr) * (xr + _COLUMNS)  # the columns at both ends are another tile's
+        return covered * shared, abs(tile[1] // lanes * xr - _USUAL), -tile[1]
 
     xr, size = group.choose("tile", tiles, min(tiles, key=waste))
     parallel = define_parallel(group)
@@ -355,6 +297,11 @@ def _side_by_side(s: Schedule, group: Group) -> None:
     register_tile(out, [*others, xo, co], [xi, ci])
     acc.compute_at(out, co)
     _registers(acc, xr)
+    if down is not None:
+        s[down].set_scope("local")
+        s[down].compute_at(out, co)
+        _registers(s[down], 2)
+        s[down].pragma(s[down].op.axis[-2], "unroll_explicit", True)
     if xr > 1:  # unrolled before conditions are simplified: most pixels are known to be inside
         acc.pragma(acc.op.axis[-2], "unroll_explicit", True)
     if parallel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -211,3 +212,17 @@ def test_tiles_of_copies_and_of_the_image_itself(
         out = np.full(right_one.shape, np.nan, "f")
         whet.build(s, args, task.target)(x, w, out)
         np.testing.assert_allclose(out, right_one, rtol=1e-4, atol=1e-4, err_msg=str(config))
+
+
+@pytest.mark.parametrize(
+    ("width", "vectors"), [(28, "<16 x float>"), (14, "<16 x float>"), (24, "<8 x float>")]
+)
+def test_the_end_of_a_row_is_a_whole_vector(width: int, vectors: str) -> None:
+    """12 lanes are one vector of 16 with a mask, not 8 and 4; 8 lanes are one of 8."""
+    target = "llvm -mcpu=x86-64-v4 -num_threads=1"
+    args = (1, 4, width, width, 5, 5, 1, 2)
+    task = whet.create_task("depthwise_conv2d_nchw", args=args, target=target)
+    assert task.config_space.default["copy"].val == "none"
+    text = whet.build(*task.instantiate(), task.target).get_source()
+    kinds = set(re.findall(r"call (<\d+ x float>) @llvm\.fmuladd", text))
+    assert kinds == {"<16 x float>", vectors}, kinds

@@ -120,3 +120,40 @@ def test_windows_of_two_outputs_are_left_to_plain_loops():
     places, values = np.full((3, 5, 20), -1, "int32"), np.full((3, 5, 20), np.nan, "float32")
     kernel_of(task, task.config_space.default)(x, places, values)
     assert (places == seen.argmax(-1)).all() and (values == seen.max(-1)).all()
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize(
+    ("image", "k", "stride", "pad", "dilation"),
+    [
+        ((9, 11), (3, 3), 2, 1, 1),
+        ((14, 17), (5, 2), 1, 0, 1),
+        ((8, 13), (3, 3), 1, 1, 2),
+        ((12, 9), (2, 3), 4, 0, 1),
+    ],
+)
+def test_windows_beside_each_other_share_their_columns(image, k, stride, pad, dilation, columns):
+    """Channels last, in all kinds of tiles: sums and maxima in float64, zeros outside counted."""
+    rng = np.random.default_rng()
+    kind, dtype = str(rng.choice(["max", "avg"])), str(rng.choice(["float32", "float64"]))
+    x = rng.standard_normal((2, *image, int(rng.integers(3, 40)))).astype(dtype)
+    data = te.placeholder(x.shape, dtype, name="X")
+    out = topi.nn.pool2d(data, k, (stride,) * 2, (dilation,) * 2, (pad,) * 2, kind, layout="NHWC")
+    task = whet.create_task(outputs=[out], target="llvm -num_threads=2")
+    edge = -np.inf if kind == "max" else 0.0
+    padded = np.pad(x.astype("d"), [(0, 0), (pad,) * 2, (pad,) * 2, (0, 0)], constant_values=edge)
+    reach = [(n - 1) * dilation + 1 for n in k]
+    seen = np.lib.stride_tricks.sliding_window_view(padded, reach, (1, 2))
+    seen = seen[:, ::stride, ::stride, :, ::dilation, ::dilation]
+    wanted = seen.max((-1, -2)) if kind == "max" else seen.mean((-1, -2))
+    space = task.config_space
+    (name,) = (n for n in space.knobs if n.endswith("columns"))
+    drawn = [space.default] + [
+        c for c in (space.sample(rng) for _ in range(8)) if c[name].val == columns
+    ][:2]
+    for config in drawn:
+        result = np.full(wanted.shape, 77, dtype)
+        kernel_of(task, config)(x, result)
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5, err_msg=str(config))
+    overlap = reach[1] > stride
+    assert space.default[name].val == overlap

@@ -175,6 +175,23 @@ def test_memory_bound_works_are_held_against_the_lower_limit(modules):
     assert found["memory-bound: beside the best peer: geomean of 2"] == (1.225, 1.5, ())
 
 
+def test_small_depthwise_works_are_depthwise(modules):
+    """A single channel would be scheduled as a plain convolution."""
+    works, _ = modules
+    small = [w.small for w in works.KINDS["memory"] if w.template.startswith("depthwise")]
+    assert len(small) == 9 and all(args[1] >= 2 for args in small)
+
+
+def test_no_limit_of_a_memory_bound_work_is_above_the_peak():
+    """Windows: the small kernel may be refuted, and the stream short; the peak is 1 s."""
+    refuted = row(1.25, 3.0, stream=0.1, instructions=(1.4, 1.5))
+    assert refuted.instruction_limit == 0 and refuted.moving_limit == 1.0
+    padded = row(1.25, 3.0, stream=0.1, instructions=(0.5,))  # few steps of the small size count
+    assert padded.moving_limit == 1.0
+    skipping = row(0.9, 3.0, stream=0.1)  # a tenth of the steps is padding
+    assert skipping.moving_limit == 0.9
+
+
 def test_defaults_and_networks(modules):
     _, reach = modules
     rows = {"x": row(1.0, 1.2, default=1.25), "y": row(1.0, 1.2, default=1.0)}

@@ -66,7 +66,7 @@ class Depthwise(Rule):
             plain, _ = producers_inside(group, given, copied=False)
             computed = len(inside) > len(plain) or given.data.op in group.inlined
             depthwise_nchw.define(cfg, shape, target, computed)
-            stages = depthwise_nchw.ChannelsFirst.of(cfg, given, taps, op.name)
+            stages = depthwise_nchw.ChannelsFirst.of(cfg, given, taps, op.name, target)
         threads = define_threads(cfg, target, shape.flop // 2)
         copied = not shape.channels_last and cfg["copy"].val != "none"
         inlined, ahead = producers_inside(group, given, copied=copied)

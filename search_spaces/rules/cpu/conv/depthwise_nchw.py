@@ -9,12 +9,16 @@
 Lanes read neighbours: the padded copy, which stays in the L1 cache, has the pixels of each phase of
 the horizontal stride side by side. Small windows read the image itself (``copy=none``): rows
 outside of it are left out by a branch, pixels outside of it by masks at the ends of a row.
+
+Sums are whole vectors where a row would end in several narrower ones: 28 pixels are two of 16
+lanes, and not one each of 16, 8 and 4. What they read beyond the row is the copy's, or masked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import log2, prod
 from typing import Any
 
 from whet.compiler import te
@@ -36,6 +40,10 @@ _WIDE = 4  # vectors of a whole row that one tile takes, where neighbouring lane
 # Windows of so few elements, and strided ones, read the image as it is: to copy it takes longer
 # than their sums.
 _FEW_TAPS = 9
+# Bytes of vectors whose masks are registers of their own: whole rows are read as they are, whatever
+# the window.
+_MASKED = 64
+_WASTE = 1.1  # of the least that tiles can cover
 _PLANE_BYTES = 24 * 1024  # of the L1 cache, for a padded plane
 
 
@@ -46,27 +54,35 @@ class ChannelsFirst:
     Attributes:
         cfg: has the knobs.
         padded: the image with zeros around it; None: the image is read as it is.
+        sums: the result in vectors, (N, C * multiplier, OH, vectors, lanes), or the result itself.
         conv: the result.
     """
 
     cfg: Prefixed
     padded: Tensor | None
+    sums: Tensor
     conv: Tensor
 
     @staticmethod
-    def of(cfg: Prefixed, given: ConvOperands, taps: Tensor, name: str) -> ChannelsFirst:
+    def of(
+        cfg: Prefixed, given: ConvOperands, taps: Tensor, name: str, target: Target
+    ) -> ChannelsFirst:
         """The computation.
 
         Args:
             given: the operands, the image (N, C, H, W).
             taps: the weights, (C * multiplier, KH, KW).
             name: of the result.
+            target: whose vectors.
         """
         shape, data = given.form.shape, given.data
         yr, xr = cfg["tile"].val
-        each = shape.co_group
+        each, lanes = shape.co_group, lanes_of(target, shape.dtype)
+        pieces = (shape.out[1] % lanes).bit_count()  # one narrower vector costs no more
+        lanes = lanes if pieces > 1 and 0 not in shape.result_shape else 0
         if cfg["copy"].val == "none":
-            return ChannelsFirst(cfg, None, _direct(shape, data, taps, name))
+            lanes = lanes if target.vector_bytes >= _MASKED else 0
+            return ChannelsFirst(cfg, None, *_direct(shape, data, taps, name, lanes))
         # Tiles at the edge read on beyond the image: there are zeros, too, and they need no guards.
         (sh, sw), (top, left), (h, w) = shape.strides, shape.before, shape.image
         oh, ow = shape.out
@@ -86,7 +102,7 @@ class ChannelsFirst:
             pixel = padded[b, o // each, y * sh + ry * dh, across % sw, x + across // sw]
             return te.sum(pixel * taps[o, ry, rx], [ry, rx])
 
-        return ChannelsFirst(cfg, padded, te.compute(shape.result_shape, element, name=name))
+        return ChannelsFirst(cfg, padded, *_in_vectors(shape, element, name, lanes))
 
     def schedule(self, s: Schedule, out: Stage, threads: Threads) -> None:
         """Tiles of rows and pixels, a plane or some rows of the padded image at a time.
@@ -95,7 +111,7 @@ class ChannelsFirst:
         """
         cfg, padded = self.cfg, self.padded
         yr, xr = cfg["tile"].val
-        acc = s[accumulators(s, self.conv, out)]
+        acc = s[accumulators(s, self.sums, out)]
         n, o, y, x = out.op.axis
         (yo, yi), (xo, xi) = out.split(y, factor=yr), out.split(x, factor=xr)
         register_tile(out, [n, o, yo, xo], [yi, xi])
@@ -108,20 +124,55 @@ class ChannelsFirst:
         threads.run(out, n if int(self.conv.shape[1]) == 1 else o)
 
 
-def _direct(shape: ConvShape, data: Tensor, taps: Tensor, name: str) -> Tensor:
+def _direct(
+    shape: ConvShape, data: Tensor, taps: Tensor, name: str, lanes: int
+) -> tuple[Tensor, Tensor]:
     """The convolution of the image as it is: rows outside are left out, pixels outside are 0."""
     (sh, sw), (dh, dw), (top, left) = shape.strides, shape.dilation, shape.before
     each, (ry, rx) = shape.co_group, shape.window_axes()
+    width, ow = shape.image[1], shape.out[1]
+    last = -(-ow // max(lanes, 1)) * max(lanes, 1) - 1  # pixel of the result that a vector has
+    beyond = last * sw + shape.reach[1] - left > width
 
     def element(b: Any, o: Any, y: Any, x: Any) -> Any:
         row, pixel = y * sh + ry * dh - top, x * sw + rx * dw - left
         tests = within((row, pixel), shape)
         rows = [t for t in tests if rx.var not in variables(t)]
-        pixels = [t for t in tests if rx.var in variables(t)]
+        pixels = [pixel >= 0] if left else []
+        pixels += [pixel < width] if beyond else []
         value = or_zero(data[b, o // each, row, pixel], pixels)
         return te.sum(value * taps[o, ry, rx], [ry, rx], where=te.all(*rows) if rows else None)
 
-    return te.compute(shape.result_shape, element, name=name)
+    return _in_vectors(shape, element, name, lanes)
+
+
+def _in_vectors(
+    shape: ConvShape, element: Callable[..., Any], name: str, lanes: int
+) -> tuple[Tensor, Tensor]:
+    """The sums in whole vectors, and the result that takes them; one tensor without ``lanes``.
+
+    Args:
+        element: of (image, channel, row, pixel), also of pixels beyond the end of a row.
+    """
+    if not lanes:
+        conv = te.compute(shape.result_shape, element, name=name)
+        return conv, conv
+    *lead, ow = shape.result_shape
+
+    def lane(b: Any, o: Any, y: Any, v: Any, x: Any) -> Any:
+        return element(b, o, y, v * lanes + x)
+
+    sums = te.compute((*lead, -(-ow // lanes), lanes), lane, name=f"{name}.sums")
+
+    def result(b: Any, o: Any, y: Any, x: Any) -> Any:
+        value = sums(b, o, y, x // lanes, x % lanes)
+        if lanes <= ow:
+            return value
+        # of a single vector only what is read would be summed, in ever narrower pieces: this
+        # says that all of it is, in a case that never comes
+        return te.if_then_else(x < ow, value, sums(b, o, y, 0, lanes - 1))
+
+    return sums, te.compute(shape.result_shape, result, name=name)
 
 
 def define(cfg: Prefixed, shape: ConvShape, target: Target, computed: bool) -> None:
@@ -145,14 +196,27 @@ def define(cfg: Prefixed, shape: ConvShape, target: Target, computed: bool) -> N
 
     plane = prod(shape.padded) * dt.itemsize(shape.dtype)
     copied = "plane" if plane <= _PLANE_BYTES else "rows"
-    direct = not computed and (prod(shape.window) <= _FEW_TAPS or sw > 1)
+    # a whole row: its ends need no tests of their own
+    whole = [t for t in tiles if t[1] >= ow and not computed and target.vector_bytes >= _MASKED]
+    direct = not computed and (bool(whole) or prod(shape.window) <= _FEW_TAPS or sw > 1)
     rows = [xr for _, xr in tiles if xr >= ow and (xr <= _WIDE * lanes or sw > 1)]
-    row = min(rows) if direct and rows else 0  # a whole row: its ends need no tests of their own
+    row = min(rows) if direct and rows else 0
 
-    def work(tile: tuple[int, int]) -> tuple[bool, int, int, int, int]:
-        covered = -(-oh // tile[0]) * tile[0] * -(-ow // tile[1]) * tile[1]
+    def covered(tile: tuple[int, int]) -> int:
+        return -(-oh // tile[0]) * tile[0] * -(-ow // tile[1]) * tile[1]
+
+    least = min(map(covered, tiles))
+
+    def work(tile: tuple[int, int]) -> tuple[bool, float, int, int, int]:
         vectors = tile[0] * tile[1] // lanes
-        return tile[1] != row, covered, abs(vectors - _USUAL) // 2, tile[1], -tile[0]
+        much = max(covered(tile), _WASTE * least)  # one row at a time would read its window alone
+        return tile[1] != row, much, abs(vectors - _USUAL) // 2, tile[1], -tile[0]
 
-    cfg.define_knob("tile", tiles, default=min(tiles, key=work))
+    def work_of_rows(tile: tuple[int, int]) -> tuple[int, float]:
+        v = tile[1] // lanes
+        apart = log2(tile[0] / min(_USUAL // min(v, 2), 2 * _USUAL // v))
+        return tile[1], -(-oh // tile[0]) * tile[0] * (1 + max(apart / 2, -apart / 8))
+
+    tile = min(whole, key=work_of_rows) if whole else min(tiles, key=work)
+    cfg.define_knob("tile", tiles, default=tile)
     cfg.define_knob("copy", ["plane", "rows", "none"], default="none" if direct else copied)

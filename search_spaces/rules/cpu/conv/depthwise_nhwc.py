@@ -123,10 +123,11 @@ def define(cfg: Prefixed, shape: ConvShape, target: Target) -> None:
     cfg.define_knob("tile", tiles, default=default)
     blocks = [0, *(b for b in _BLOCKS if b < vectors)]  # 0: all channels
     line = max(2, _LINE_BYTES // (lanes * dt.itemsize(shape.dtype)))
-    block = line if line in blocks else 0
+    # whole blocks: around a part of one every tile has tests
+    block = next((b for b in (line, line // 2) if b in blocks and vectors % b == 0), 0)
     cfg.define_knob("block", blocks, default=block)
     strips = [0, *(b for b in _STRIPS if b < ow)]  # 0: the whole row
-    wanted = 1 if block else max(1, _STRIP_PIXELS // default[0])
+    wanted = 1 if block or vectors > line else max(1, _STRIP_PIXELS // default[0])
     strip = max((b for b in strips if 0 < b <= wanted), default=0)
     cfg.define_knob("strip", strips, default=strip if strip * default[0] < ow else 0)
     cfg.multi_filter(partial(_no_larger, ow=ow, vectors=vectors))
