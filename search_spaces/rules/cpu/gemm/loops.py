@@ -75,7 +75,7 @@ def _stored(stage: Stage, p: GemmStages) -> tuple[IterVar | None, IterVar, IterV
         it, ii = stage.split(_fused(stage, rows), factor=plan.mr)
         strips, tile = [it], [ii, *vectors]
     first, *middle = [*strips, jt] if plan.order == "rows" else [jt, *strips]
-    outer, inner = stage.split(first, factor=plan.block)
+    outer, inner = stage.split(first, factor=plan.block_of(p.form.size))
     front = [] if batch is None else [batch]
     register_tile(stage, [*ones, *front, outer, *middle, inner], tile)
     return batch, outer, inner
