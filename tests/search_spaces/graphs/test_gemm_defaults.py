@@ -56,7 +56,7 @@ def test_lanes_lie_along_the_rows_where_there_are_few_columns() -> None:
 
 
 def test_whole_blocks_at_the_end_cost() -> None:
-    """With blocks of K a block of panels is summed up whole: 20 panels in blocks of 16 are 32."""
+    """With blocks of K a block of panels is summed up whole: 20 panels in three blocks are 21."""
     size = GemmSize(4, 2048, 1920)
     plan = Plan("columns", 512, (4, 96), "panels", 16, 128, 1, False, "none")
     assert cycles(size, plan) > 1.2 * cycles(size, replace(plan, block=4))

@@ -44,6 +44,7 @@ _IN_TIME = 220.0  # how many cycles before a line is needed it is to be asked fo
 _APART, _FEW_ROWS, _RUN = 1024, 16, 4096  # bytes from row to row; rows, and bytes of each, in order
 _STRIDED, _STRIDED_FAR = 5.3, 7.0  # bytes a cycle of rows of A in place, near and far
 _SQUARE, _ELEMENT, _VECTOR = 0.34, 1.1, 2.7  # to copy: of an element turned round, of a vector
+_TURNED_FAR = 0.7  # of an element turned round that leaves the second cache before it is read
 _WRITTEN = 4.0  # how much longer a copy takes to be written and read than to be read again
 _PAGES, _SPREAD = 3072, (2, 4)  # that are found at once, the part for rows on pages of their own
 _PAGE = 16.0  # of a row of B on a page of its own, for each block that reads of it
@@ -206,6 +207,7 @@ def _copies(g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
         if turned:
             whole = width % 4 == 0 and g.K % 4 == 0 and extent >= width
             each = _SQUARE if whole else _ELEMENT
+            each += _TURNED_FAR if held * g.K * size > _SECOND else 0.0
         total += extent * g.K * (each + _WRITTEN * size / _rate(held * g.K * size))
     if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PERIOD:
         total += -(-g.M // of_block) * g.K * _PAGE
