@@ -19,7 +19,7 @@ from whet.search_spaces.rules.cpu.gemm.plan import Plan
 _CACHES = ((28_000, 140.0), (700_000, 30.0), (24_000_000, 27.0), (float("inf"), 9.4))
 _SECOND = 700_000
 _LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first cache begin anew
-_WAYS = 11  # lines of a set
+_WAYS, _FEWEST_WAYS, _FULL = 11, 8, 0.875  # lines of a set; where there are few, and its use
 #: those of the second cache; bytes a cycle of what the third one delivers in their place
 _SECOND_PERIOD, _SECOND_WAYS, _AGAIN_FAR = 131_072, 8, 4.0
 _HIDDEN = 0.3  # the share of the lesser of work and transfers that the other does not hide
@@ -28,12 +28,12 @@ _HIDDEN = 0.3  # the share of the lesser of work and transfers that the other do
 _LATENCY, _LOAD_BOUND, _LOAD, _SHARE = 4.4, 0.76, 0.08, 0.05
 _LOOP, _TILE = 0.74, 7.7  # of a loop's step; to begin and end a tile
 _BODY = 0.002  # of a vector operation that is unrolled
-_STORE = (1.3, 1.9, 4.5)  # of a vector, where none, one or both edges of the tiles are ragged
+_STORE = (1.3, 1.9, 3.0)  # of a vector, where none, one or both edges of the tiles are ragged
 _SCATTERED = 2.0  # of an element of a vector that is stored across rows
 _MASKED = 0.65  # of a vector of B in place that may hang over its end
 _CLAMPED, _POINTERS = 0.4, 8  # of a row of A whose place is loaded; rows whose places are not
 _SUMS = 4.0  # of an accumulator that a block of K loads and stores
-_DISPLACED, _DISPLACED_B = 0.84, 5.0  # of a line whose set others fill: of A, of B in place
+_DISPLACED, _DISPLACED_B = 1.5, 5.0  # of a line whose set others fill: of A, of B in place
 #: of a line of B in place whose neighbours in a column are far apart: by the cache it comes from
 _FAR = (0.5, 1.4, 6.0, 15.0)
 _NEAR = 1.0  # of such a line that the next strips of A find in the second cache
@@ -43,7 +43,8 @@ _FETCH, _AGAIN = 0.22, 1.2  # to ask for a line; for one that is near by now
 _IN_TIME = 220.0  # how many cycles before a line is needed it is to be asked for
 _APART, _FEW_ROWS, _RUN = 1024, 16, 4096  # bytes from row to row; rows, and bytes of each, in order
 _STRIDED, _STRIDED_FAR = 5.3, 7.0  # bytes a cycle of rows of A in place, near and far
-_SQUARE, _ELEMENT, _VECTOR = 0.34, 1.1, 2.7  # to copy: of an element turned round, of a vector
+#: to copy an element turned round: in squares, in squares that leave a rest, one by one; a vector
+_SQUARE, _REST, _ELEMENT, _VECTOR = 0.34, 0.55, 2.0, 2.7
 _TURNED_FAR = 0.7  # of an element turned round that leaves the second cache before it is read
 _WRITTEN = 4.0  # how much longer a copy takes to be written and read than to be read again
 _PAGES, _SPREAD = 3072, (2, 4)  # that are found at once, the part for rows on pages of their own
@@ -105,8 +106,10 @@ def _displaced(g: GemmSize, plan: Plan, size: int, strips: int, step: float) -> 
         step: the cycles of one of a tile, without these.
     """
     found = 0.0
-    if not plan.pack_a and not g.transpose_a and plan.mr > _sets(g.K * size) * _WAYS:
-        found += _DISPLACED * plan.mr
+    if not plan.pack_a and not g.transpose_a:  # the more rows, the fewer of their lines stay
+        held = _sets(g.K * size) * _FEWEST_WAYS
+        lost = min(1.0, max(0.0, plan.mr / held - _FULL))
+        found += _DISPLACED * plan.mr * lost**2
     if plan.pack_b == "none" and (plan.k_block or g.K) > _sets(g.M * size) * _WAYS:
         late = _late(plan, step, _LATE[2])
         found += _DISPLACED_B * late * plan.nr * size / _LINE * (strips - 1) / strips
@@ -205,8 +208,9 @@ def _copies(g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
             continue
         each = _VECTOR / min(lanes, width)
         if turned:
-            whole = width % 4 == 0 and g.K % 4 == 0 and extent >= width
-            each = _SQUARE if whole else _ELEMENT
+            each = _SQUARE if width % 4 == 0 and g.K % 4 == 0 else _REST
+            if min(width, g.K) < 4 or (extent % width and width % 4):
+                each = _ELEMENT
             each += _TURNED_FAR if held * g.K * size > _SECOND else 0.0
         total += extent * g.K * (each + _WRITTEN * size / _rate(held * g.K * size))
     if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PERIOD:
