@@ -75,7 +75,7 @@ def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> flo
     step = max(operations, _LOAD_BOUND * loads, _LATENCY)
     step += _LOAD * loads / slow + _SHARE * operations
     step += _LOOP / plan.unroll_k + _BODY * accumulators * plan.unroll_k
-    step += _displaced(g, plan, size, strips, step)
+    step += _displaced(g, plan, size, strips, step if slow > 1 else 0.0)
     if plan.prefetch:
         again = _AGAIN / slow * (strips - 1)
         step += (_FETCH + again) / strips * plan.nr * size / _LINE
@@ -103,7 +103,8 @@ def _displaced(g: GemmSize, plan: Plan, size: int, strips: int, step: float) -> 
     """Cycles of a step for lines of A or of B in place that others have displaced.
 
     Args:
-        step: the cycles of one of a tile, without these.
+        step: the cycles of one of a tile, without these, in which prefetches may hide them; 0:
+            vectors of which two are multiplied in a cycle leave no time.
     """
     found = 0.0
     if not plan.pack_a and not g.transpose_a:  # the more rows, the fewer of their lines stay
