@@ -9,14 +9,14 @@ best is near the best that was measured (`benchmarks/cpu_kernels/gemm_estimate.p
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, inf
 
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.gemm import GemmSize
 from whet.search_spaces.rules.cpu.gemm.plan import Plan
 
 #: usable bytes of a cache, and bytes a cycle of what fits it; the last: of memory
-_CACHES = ((28_000, 140.0), (700_000, 30.0), (24_000_000, 27.0), (float("inf"), 9.4))
+_CACHES = ((28_000, 140.0), (700_000, 30.0), (24_000_000, 27.0), (inf, 9.4))
 _SECOND = 700_000
 _LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first cache begin anew
 _WAYS, _FEWEST_WAYS, _FULL = 11, 8, 0.875  # lines of a set; where there are few, and its use
@@ -213,7 +213,9 @@ def _copies(g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
             if min(width, g.K) < 4 or (extent % width and width % 4):
                 each = _ELEMENT
             each += _TURNED_FAR if held * g.K * size > _SECOND else 0.0
-        total += extent * g.K * (each + _WRITTEN * size / _rate(held * g.K * size))
+        copy = held * g.K * size  # beside what it is made from
+        rate = _rate(copy if 2 * copy <= _CACHES[2][0] else inf)
+        total += extent * g.K * (each + _WRITTEN * size / rate)
     if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PERIOD:
         total += -(-g.M // of_block) * g.K * _PAGE
     return total
