@@ -92,9 +92,7 @@ def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> flo
     moved = _moved(g, plan, size, strips, panels) + panels * g.K * _far(g, plan, size, step)
     total = max(work, moved, _fetched_again(g, plan, size, strips))
     total += _HIDDEN * min(work, moved)
-    trips = (
-        g.batch if g.batch > 1 else -(-(panels if plan.order == "panels" else strips) // block)
-    )
+    trips = g.batch if g.batch > 1 else -(-(panels if plan.order == "panels" else strips) // block)
     shared = -(-trips // threads) / trips
     return (total + _copies(g, plan, lanes, size)) * g.batch * shared
 
