@@ -4,7 +4,8 @@ It counts what one core does: steps of register tiles, which multiplications, lo
 of a sum bound; tiles begun and stored; panels copied; and what the caches must deliver meanwhile.
 It ranks plans of one GEMM, and does not predict times: its constants were fitted to drawn configs
 of 36 GEMMs on Zen 5 and then of 40 on Zen 4, with 256 and 512 bits, so that the config it likes
-best is near the best that was measured (`benchmarks/cpu_kernels/gemm_estimate.py`).
+best is near the best that was measured (`benchmarks/cpu_kernels/gemm_estimate.py`). What it knows
+of few sets of a cache, of clamped rows and of B read again was set by hand from configs of ten more.
 """
 
 from __future__ import annotations
