@@ -5,7 +5,7 @@ of a sum bound; tiles begun and stored; panels copied; and what the caches must 
 It ranks plans of one GEMM, and does not predict times: its constants were fitted to drawn configs
 of 36 GEMMs on Zen 5 and then of 40 on Zen 4, with 256 and 512 bits, so that the config it likes
 best is near the best that was measured (`benchmarks/cpu_kernels/gemm_estimate.py`). What it knows
-of few sets of a cache, of clamped rows and of B read again was set by hand from configs of ten more.
+of few sets of a cache, clamped rows and B read again was set by hand from configs of ten more.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _moved(g: GemmSize, plan: Plan, size: int, strips: int, panels: int) -> floa
     total += (outer - 1) * blocks_of_k * others * passing / _rate(whole)
     if plan.k_block:
         sums = block * (plan.nr * g.N if plan.order == "panels" else plan.mr * g.M) * size
-        total += 2 * blocks_of_k * g.N * g.M * size / _rate(sums)
+        total += 2 * blocks_of_k * g.N * g.M * size / _rate(sums + block * stays)
     # each operand comes from where it was before the call
     if plan.pack_a or g.transpose_a:
         total += a / _rate(a + b)
@@ -211,6 +211,8 @@ def _copies(g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
             each = _SQUARE if width % 4 == 0 and g.K % 4 == 0 else _REST
             if min(width, g.K) < 4 or (extent % width and width % 4):
                 each = _ELEMENT
+            if width >= _sets(g.K * size) * _FEWEST_WAYS:  # a line is gone before its second half
+                each += _TURNED_FAR
             each += _TURNED_FAR if held * g.K * size > _SECOND else 0.0
         copy = held * g.K * size  # beside what it is made from
         rate = _rate(copy if 2 * copy <= _CACHES[2][0] else inf)
