@@ -8,7 +8,8 @@ for k in range(64):                         for k in range(64):
 
 The region is the box that the body reads at ``k + 4``, over all loops within; a whole dimension
 where products of sizes hide its ends. Lines are counted from its first element; dimensions that
-leave no whole line out between them are one run. Before a vectorised loop stands what all of its
+leave no whole line out between them are one run. A row that may begin within a line, of a tensor
+that begins at one, may reach one line more. Before a vectorised loop stands what all of its
 lanes will read. The addresses are not clamped to the tensor: a prefetch never faults, and the
 generators compute its address without a claim that an object is there. A GPU's warps hide the
 latency, and memory other than the global one is at hand: there the attribute goes.
@@ -174,7 +175,8 @@ def _lines(b: Buffer, region: Region) -> Stmt:
     counts = [extent for _, extent in region[:loops]]
     if loops < len(region):
         whole = step * (last or 1)
-        counts.append(Analyzer().floordiv(span.shifted(whole - 1), whole))
+        before = (line - _begins(b, region, loops, line)) if whole == line else 0
+        counts.append(Analyzer().floordiv(span.shifted(before + whole - 1), whole))
     known = [x.const for x in counts if x.is_const]
     few = len(known) == len(counts) and math.prod(known) <= MAX_UNROLLED
     body_of = [(Var("line" if k == loops else f"row{k}", dtype), x) for k, x in enumerate(counts)]
@@ -188,6 +190,22 @@ def _lines(b: Buffer, region: Region) -> Stmt:
             kind = UNROLLED if few else SERIAL
             out = For(var, ops.const(0, dtype), count.to_expr(dtype), kind, out)
     return out
+
+
+def _begins(b: Buffer, region: Region, loops: int, line: int) -> int:
+    """The elements that the places of a region's rows are multiples of, ``line`` at most.
+
+    Args:
+        loops: dimensions around a row.
+    """
+    at = line
+    for d, ((low, extent), stride) in enumerate(zip(region, _strides(b))):
+        if stride is None:  # nothing is known: as if it were at a line
+            continue
+        at = math.gcd(at, stride * low.const, *(stride * c for _, c in low.terms.values()))
+        if d < loops and not (extent.is_const and extent.const == 1):
+            at = math.gcd(at, stride)
+    return at
 
 
 def _prefetch(b: Buffer, index: list[PrimExpr]) -> Call:

@@ -8,12 +8,14 @@
 Lane k of step v is ``A[(j + k) * n + i + v]``: as many steps as lanes, whose reads are neighbours,
 make a square. Gathering it takes a load and a shuffle for each element; so, two shuffles for each
 vector and half as many loads of 16 bytes again. Shuffles stay within 16 bytes, which is quick on
-every processor: the parts of a row that come to stand there are put together by the loads.
+every processor: the parts of a row that come to stand there are put together by the loads. Rows
+may lie anywhere, as those of ``A[min(j + k, last) * n + i + v]`` that an edge clamps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.arith.keys import structural_key
@@ -21,7 +23,22 @@ from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.expr import BufferLoad, Call, IntImm, Let, PrimExpr, Ramp, Shuffle, Var
+from whet.compiler.tir.expr import (
+    Add,
+    Broadcast,
+    BufferLoad,
+    Call,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Shuffle,
+    Sub,
+    Var,
+)
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import UNROLLED, BufferStore, For, LetStmt, SeqStmt, Stmt, seq
@@ -84,25 +101,56 @@ def _squares(stores: Sequence[Stmt], var: Var, count: int) -> dict[object, Buffe
 
 def _is_square(n: BufferLoad, var: Var, count: int) -> bool:
     index = n.indices[0]
-    if not isinstance(index, Ramp) or index.lanes != count or n.mask is not None:
+    if dt.lanes(index.dtype) != count or n.mask is not None:
         return False
     size = dt.itemsize(n.buffer.dtype)
     if size not in (1, 2, 4, 8) or dt.is_bool(n.dtype) or count * size < _GROUP:
         return False
-    form: Affine = Analyzer().affine(index.base)
-    if abs(index.stride) <= 1 or form.coefficient(var) != 1:
+    if isinstance(index, Ramp) and abs(index.stride) <= 1:
         return False
-    rest = form.without(var)  # the same in each step: no ``v // 4``, nothing read
-    return not rest.mentions({var}) and not any(nodes_of(x, BufferLoad) for x in rest.atoms)
+    analyzer = Analyzer()
+    forms: list[Affine] = []
+    for k in (0, 1) if isinstance(index, Ramp) else range(count):
+        place = _place(index, k)
+        if place is None:
+            return False
+        forms.append(analyzer.affine(place))
+        rest = forms[-1].without(var)  # the same in each step: no ``v // 4``, nothing read
+        if forms[-1].coefficient(var) != 1 or rest.mentions({var}):
+            return False
+        if any(nodes_of(x, BufferLoad) for x in rest.atoms):
+            return False
+    apart = forms[1] - forms[0]
+    return not apart.is_const or abs(apart.const) > 1
+
+
+def _place(index: PrimExpr, k: int) -> PrimExpr | None:
+    """Lane ``k`` of an index; None where it is not put together from ramps."""
+    if dt.lanes(index.dtype) == 1:
+        return index
+    if isinstance(index, Ramp):
+        return index.base + ops.const(k * index.stride, index.base.dtype)
+    if isinstance(index, Broadcast):
+        return index.value
+    if type(index) not in _LANEWISE:
+        return None
+    a, b = _place(index.a, k), _place(index.b, k)  # type: ignore[attr-defined]
+    return None if a is None or b is None else _LANEWISE[type(index)](a, b)
+
+
+_LANEWISE: dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    Add: operator.add, Sub: operator.sub, Mul: operator.mul, Min: ops.minimum, Max: ops.maximum,
+}  # fmt: skip
+"""What an index of lanes may be made of, and how its lanes are."""
 
 
 def _columns(load: BufferLoad, loop: For, lets: list[tuple[Var, PrimExpr]]) -> list[PrimExpr]:
     """The vectors of each step; what they are made of is appended to ``lets``."""
     index = load.indices[0]
-    assert isinstance(index, Ramp)
-    size, element = index.lanes, dt.element(load.dtype)
+    size, element = dt.lanes(index.dtype), dt.element(load.dtype)
     group = _GROUP // dt.itemsize(load.buffer.dtype)
-    first = substitute(index.base, {loop.var: loop.min})
+    places = [_place(index, k) for k in range(size)]
+    firsts = [substitute(x, {loop.var: loop.min}) for x in places if x is not None]
 
     def named(value: PrimExpr) -> PrimExpr:
         var = Var(f"{load.buffer.name}_r", value.dtype)
@@ -110,9 +158,9 @@ def _columns(load: BufferLoad, loop: For, lets: list[tuple[Var, PrimExpr]]) -> l
         return var
 
     def part(row: int, column: int) -> PrimExpr:
-        at = first + ops.const(row * index.stride + column, first.dtype)
+        at = firsts[row] + ops.const(column, firsts[row].dtype)
         kind = dt.vector(element, group)
-        ramp = Ramp(at, 1, group, dt.vector(first.dtype, group))
+        ramp = Ramp(at, 1, group, dt.vector(at.dtype, group))
         return BufferLoad(load.buffer, (ramp,), kind)
 
     out: list[PrimExpr] = []

@@ -265,11 +265,12 @@ def prefetch(stage: Stage, tensor: Tensor, var: IterVar, offset: int) -> None:
     """Fetch into the caches what a loop reads of a tensor ``offset`` iterations later.
 
     Each iteration begins with a prefetch of each cache line, 64 bytes, of the region that its
-    body, stages attached there included, will read: one for every 64 bytes from the region's
-    first element on. It is a hint, and nothing is read: past the loop's end it names what lies
-    beyond, which is harmless. For tensors in memory; one in registers or shared memory is at hand,
-    and a GPU, whose warps hide the latency, does without. Of use where the hardware cannot guess
-    what comes next: short rows far apart, or many streams.
+    body, stages attached there included, will read: one for every 64 bytes from the region's first
+    element on, and one more where it may begin within a line and reach another. It is a hint, and
+    nothing is read: past the loop's end it names what lies beyond, which is harmless. For tensors
+    in memory; one in registers or shared memory is at hand, and a GPU, whose warps hide the
+    latency, does without. Of use where the hardware cannot guess what comes next: short rows far
+    apart, or many streams.
 
     >>> A = te.placeholder((9, 100), name="A")
     >>> k = te.reduce_axis((0, 9), name="k")

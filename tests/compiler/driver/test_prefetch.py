@@ -123,8 +123,10 @@ def _counts(line):
         ((16,), (16,), "float32", []),
         ((17,), (17,), "float32", [2]),
         ((100,), (1,), "float32", []),
-        ((100,), (64,), "float64", [8]),
-        ((100,), (64,), "int8", []),
+        ((100,), (64,), "float64", [9]),  # from any place on
+        ((100,), (64,), "int8", [2]),
+        ((100, 100), (3, 4), "float32", [3]),  # rows begin at a multiple of 16 bytes
+        ((100, 102), (3, 4), "float32", [3, 2]),  # of 8
         ((40, 64), (5, 20), "float32", [5, 2]),  # rows far apart
         ((7, 7), (7, 7), "float32", [4]),  # 196 bytes without a gap
         ((8, 16), (8, 3), "float32", [8]),  # gaps of 52 bytes: a line in each row

@@ -61,6 +61,31 @@ def test_two_squares_in_one_expression():
     np.testing.assert_allclose(c, a.T * 2 + a.T * a + a.T[::-1], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", [13, 17, 30, 31])
+def test_rows_that_an_edge_clamps(dtype, rows, seeds):
+    """The last square reads rows that are clamped, once each, and transposes them like others."""
+    clamped = lambda A, i, j: A[te.min(j, rows - 1), i]  # noqa: E731
+    A = te.placeholder((rows, 24), dtype, name="A")
+    C = te.compute((24, 32), lambda i, j: clamped(A, i, j), name="C")
+    s = te.create_schedule(C.op)
+    i, j = C.op.axis
+    io, ii = s[C].split(i, factor=4)
+    jo, ji = s[C].split(j, factor=4)
+    s[C].reorder(jo, io, ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    with Target("llvm -mcpu=x86-64-v2"):
+        text = str(lower(s, [A, C]))
+    for line in text.splitlines():  # no lane is clamped by itself
+        assert not ("A[" in line and "min(broadcast" in line), line
+    kernel = build(s, [A, C], Target("llvm"))
+    rng = np.random.default_rng(seeds(1)[0])
+    a, c = rng.integers(-99, 99, (rows, 24)).astype(dtype), np.full((24, 32), 77, dtype)
+    kernel(a, c)
+    np.testing.assert_array_equal(c, a[np.minimum(np.arange(32), rows - 1)].T)
+
+
 @pytest.mark.parametrize(
     "element",
     [

@@ -14,7 +14,7 @@ import whet
 from whet import te
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.rules.cpu.gemm.registers import register_tiles
-from whet.search_spaces.rules.vectors import vector_widths
+from whet.search_spaces.rules.vectors import lanes_of, vector_widths
 from whet.search_spaces.template import instantiate
 
 WIDE = f"{TWO} -vector-bytes=64"
@@ -157,14 +157,14 @@ def test_nothing_is_stored_beyond_the_end(width: int, dtype: str) -> None:
         assert np.isnan(room[12 * columns :]).all()
 
 
-def test_whole_panels_of_a_ragged_b_are_transposed_in_squares() -> None:
-    """The last panel alone reads at clamped indices; it repeats the last column."""
+def test_panels_of_a_ragged_b_are_transposed_in_squares() -> None:
+    """The last panel repeats the last column: rows that are clamped, not lanes."""
     task = whet.create_task("matmul", args=(12, 64, 100, False, True), target=_level("v3"))
     text = _lowered(task, _config(task, lanes="columns", tile=(6, 16), pack_b="whole", block=1))
     assert "shuffle([" in text and "B_packed[ramp(" in text
     clamped = [line for line in text.splitlines() if "min(" in line and "B[" in line]
-    assert clamped and all("broadcast(99, " in line for line in clamped)
-    for sizes in ((12, 64, 100, False, True), (50, 24, 20, False, False)):
+    assert clamped and all("shuffle([" in line for line in clamped)
+    for sizes in ((12, 64, 100, False, True), (50, 24, 20, False, False), (9, 37, 51, False, True)):
         task = whet.create_task("matmul", args=sizes, target=TWO)
         for pack_a in (False, True):
             config = _config(task, lanes="columns", block=1, pack_a=pack_a, prefetch=0)
@@ -174,6 +174,21 @@ def test_whole_panels_of_a_ragged_b_are_transposed_in_squares() -> None:
             c = np.full((sizes[0], sizes[2]), np.nan, "float32")
             f(a, np.ascontiguousarray(b.T) if sizes[4] else b, c)
             np.testing.assert_allclose(c, a.astype("float64") @ b, atol=2e-4)
+
+
+def test_blocks_are_as_even_as_they_can_be() -> None:
+    """17 panels in blocks of at most 16 are 9 and 8: not 32 are summed up, but 18."""
+    target = _level("v2")
+    rows, columns = register_tiles(whet.Target(target), 4, 8, 752)[0]
+    chosen = dict(lanes="columns", tile=(rows, columns), order="panels", block=16, k_block=128)
+    chosen |= dict(pack_b="whole", prefetch=0, unroll_k=1, pack_a=False)
+    task = whet.create_task("matmul", args=(8, 256, 17 * columns), target=target)
+    text = _lowered(task, _config(task, **chosen))
+    assert "range(9)" in text and "range(16)" not in text
+    lanes = lanes_of(whet.Target(TWO), "float32")
+    here = whet.create_task("matmul", args=(8, 256, 17 * lanes), target=TWO)
+    tiles = register_tiles(here.target, lanes, 8, 17 * lanes)
+    _compare(here, _config(here, **{**chosen, "tile": min(tiles, key=lambda tile: tile[1])}))
 
 
 # the width of vectors

@@ -20,8 +20,9 @@ ZEN4 = f"{LEVEL.format('v4')} -mattr=+avx512bf16,+avx512vbmi2"
 FULL = f"{ZEN4},+avx512fp16"
 
 
-def _default(sizes: tuple[int, int, int], target: str) -> Plan:
-    return ways_of(GemmSize(*sizes), whet.Target(target)).default
+def _default(sizes: tuple[int, int, int], target: str, transpose_b: bool = False) -> Plan:
+    size = GemmSize(*sizes, transpose_b=transpose_b)
+    return ways_of(size, whet.Target(target)).default
 
 
 def test_processors_that_multiply_512_bits_in_two_steps() -> None:
@@ -55,11 +56,34 @@ def test_lanes_lie_along_the_rows_where_there_are_few_columns() -> None:
         assert _default((300, 300, 300), LEVEL.format(level)).lanes == "columns"
 
 
+def test_rows_that_registers_do_not_hold_are_halved() -> None:
+    """Two strips of 16 rows, four of 25: each reads all of B in place, fetched ahead."""
+    for rows, tile in ((32, 16), (100, 25)):
+        plan = _default((rows, 1024, 4096), ZEN4)
+        assert (plan.mr, plan.pack_b, plan.pack_a) == (tile, "none", True) and plan.prefetch
+
+
+def test_rows_on_few_sets_of_the_cache() -> None:
+    """Rows of A that are a power of two apart fill the sets of a cache: not too many at a time."""
+    assert _default((600, 512, 7), ZEN4).mr <= 16 < _default((600, 500, 7), ZEN4).mr
+
+
+@pytest.mark.parametrize("level", ["v2", "v3", "v4"])
+def test_the_smaller_of_two_operands_is_transposed(level: str) -> None:
+    target = LEVEL.format(level)
+    assert _default((32, 2048, 1000), target, transpose_b=True).lanes == "rows"
+    assert _default((1000, 2048, 32), target, transpose_b=True).lanes == "columns"
+
+
 def test_whole_blocks_at_the_end_cost() -> None:
-    """With blocks of K a block of panels is summed up whole: 20 panels in blocks of 16 are 32."""
+    """With blocks of K a block of panels is summed up whole: 20 panels in three blocks are 21."""
     size = GemmSize(4, 2048, 1920)
     plan = Plan("columns", 512, (4, 96), "panels", 16, 128, 1, False, "none")
-    assert cycles(size, plan) > 1.2 * cycles(size, replace(plan, block=4))
+    whole = replace(plan, block=32)
+    assert plan.block_of(size) == 10 and whole.block_of(size) == 20  # no longer 16 and 32
+    assert cycles(size, plan) < 1.1 * cycles(size, whole)
+    odd = replace(size, M=1920 + 96)  # 21 panels in blocks of 4 are 24
+    assert cycles(odd, replace(plan, block=4)) > 1.1 * cycles(odd, replace(plan, block=8))
 
 
 @pytest.mark.parametrize("level", ["v2", "v3", "v4"])

@@ -70,7 +70,9 @@ def ways_of(g: GemmSize, target: Target) -> Ways:
     lanes = lanes_of(target, g.dtype)
     sizes = {"columns": g}
     emptier = _covered(g.M, lanes) > _EMPTIER * _covered(g.N, lanes)
-    if g.has_rows and not g.packed and (emptier or (g.transpose_a and g.transpose_b)):
+    # of two operands with K innermost the one that is copied may be the smaller
+    smaller = g.transpose_b and (g.transpose_a or g.N < g.M)
+    if g.has_rows and not g.packed and (emptier or smaller):
         sizes["rows"] = g.turned
     tiles = [
         {

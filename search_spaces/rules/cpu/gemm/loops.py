@@ -41,15 +41,14 @@ def schedule_gemm(s: Schedule, p: GemmStages, out: Stage, target: Target) -> Non
     register_tile(tiles, [*around, *steps], [ir, jv, jl])
     if plan.prefetch:
         tiles.prefetch(p.B, steps[0], -(-plan.prefetch // plan.unroll_k))
-    for panels, of_block, transposed, extent, width in (
-        (p.P, plan.pack_b == "block", size.transpose_b, size.M, plan.nr),
-        (p.Q, plan.order == "rows", not size.transpose_a, size.N, plan.mr),
+    for panels, of_block, transposed, width in (
+        (p.P, plan.pack_b == "block", size.transpose_b, plan.nr),
+        (p.Q, plan.order == "rows", not size.transpose_a, plan.mr),
     ):
         if panels is None:
             continue
         stage = s[panels]
-        whole = transposed and extent >= width
-        square = square_side(width, size.K, lanes) if whole else 0
+        square = square_side(width, size.K, lanes) if transposed else 0
         first = _packed(stage, transposed, square, whole=size.K % _RUN == 0)
         if panels is p.P and plan.pack_b == "ahead":
             stage.compute_ahead()
@@ -75,7 +74,7 @@ def _stored(stage: Stage, p: GemmStages) -> tuple[IterVar | None, IterVar, IterV
         it, ii = stage.split(_fused(stage, rows), factor=plan.mr)
         strips, tile = [it], [ii, *vectors]
     first, *middle = [*strips, jt] if plan.order == "rows" else [jt, *strips]
-    outer, inner = stage.split(first, factor=plan.block)
+    outer, inner = stage.split(first, factor=plan.block_of(p.form.size))
     front = [] if batch is None else [batch]
     register_tile(stage, [*ones, *front, outer, *middle, inner], tile)
     return batch, outer, inner

@@ -39,7 +39,7 @@ class Plan:
             vectors lie along the rows of the result.
         vector_bits: of a vector, of which a tile's columns are some.
         tile: rows and columns of the register tile.
-        order: ``"rows"`` or ``"panels"``. block: tiles of the outer loop's block.
+        order: ``"rows"`` or ``"panels"``. block: the most tiles of the outer loop's block.
         k_block: K iterations in a block; 0: all of them at once.
         unroll_k: K iterations that are unrolled.
         pack_a: whether A is copied into strips.
@@ -73,6 +73,15 @@ class Plan:
     def lanes_of(self, dtype: str) -> int:
         """Elements of a type in a vector."""
         return self.vector_bits // (8 * dt.itemsize(dtype))
+
+    def block_of(self, g: GemmSize) -> int:
+        """Tiles of a block of a GEMM: as many blocks as there must be, all of a size or nearly.
+
+        A block whose sums are in memory is computed whole: of 188 panels blocks of 128 would be
+        256, and two of 94 are 188.
+        """
+        tiles = -(-g.N // self.mr) if self.order == "rows" else -(-g.M // self.nr)
+        return -(-tiles // -(-tiles // self.block))
 
 
 Choices = dict[str, tuple[Any, ...]]

@@ -40,8 +40,10 @@ def register_tiles(target: Target, lanes: int, rows: int, columns: int) -> list[
     # one row reuses nothing: memory decides, not the registers
     worst = _WORST * found[0][0] if rows > 1 else float("inf")
     best = [tile for cost, tile in found if cost <= worst][:_MOST]
-    # a tile of all rows reads B once, from memory to registers
-    whole = [tile for _, tile in found if tile[0] == rows and tile not in best]
+    # a tile of all rows reads B once, from memory to registers; of half of them, twice
+    tallest = max(r for _, (r, _) in found)
+    even = -(-rows // -(-rows // tallest))
+    whole = [tile for _, tile in found if tile[0] == even and tile not in best]
     return best + whole[:_WHOLE]
 
 

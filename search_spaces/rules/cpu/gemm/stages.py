@@ -40,11 +40,14 @@ def within(places: Sequence[Any], shape: Any) -> list[Any]:
 
 
 def square_side(width: int, steps: int, lanes: int) -> int:
-    """The side of the squares that are transposed in registers; 0 where they do not divide.
+    """The side of the squares that are transposed in registers; 0: there is no room for one.
+
+    Squares that do not divide what is transposed leave a rest, which goes lane by lane.
 
     Args:
         width, steps: of what is transposed.
         lanes: elements in a vector.
     """
-    sides = (16, 8, 4)
-    return next((n for n in sides if n <= lanes and width % n == 0 and steps % n == 0), 0)
+    sides = [n for n in (16, 8, 4) if n <= min(lanes, width, steps)]
+    whole = (n for n in sides if width % n == 0 and steps % n == 0)
+    return next(whole, next((n for n in sides if n <= 8), 0))
