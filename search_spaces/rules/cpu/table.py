@@ -22,6 +22,7 @@ _ROOM = "whet.search_spaces.rules.cpu"
 RULES: tuple[str, ...] = (
     f"{_ROOM}.gemm.matvec:MatVec",
     f"{_ROOM}.gemm.rule:Gemm",
+    f"{_ROOM}.gemm.matvec:Skinny",
     f"{_ROOM}.conv.rule:Convolution",
     f"{_ROOM}.conv.depthwise:Depthwise",
     f"{_ROOM}.tiling.tiled:Tiled",
@@ -32,3 +33,10 @@ RULES: tuple[str, ...] = (
     f"{_ROOM}.table:DefaultLoops",
 )
 """Homes of rules: the first that applies to a group schedules it; the last applies to all."""
+
+RIVALS: tuple[str, ...] = (
+    f"{_ROOM}.gemm.matvec:Skinny",
+    f"{_ROOM}.tiling.tiled:Tiled",
+    f"{_ROOM}.reduction:Reduction",
+)
+"""Of these, the homes of rules that compete with rules before them; the only ones that are asked."""

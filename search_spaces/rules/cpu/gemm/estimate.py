@@ -79,7 +79,7 @@ def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> flo
         tile += blocks_of_k * _SUMS * accumulators
     work = strips * panels * tile
     moved = _moved(g, plan, size, strips, panels) + panels * g.K * _far(g, plan, size, step)
-    total = max(work, moved) + _HIDDEN * min(work, moved)
+    total = overlapped(work, moved)
     trips = (
         g.batch if g.batch > 1 else -(-(panels if plan.order == "panels" else strips) // plan.block)
     )
@@ -90,9 +90,9 @@ def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> flo
 def _displaced(g: GemmSize, plan: Plan, size: int, strips: int) -> float:
     """Cycles of a step for lines of A or of B in place that others have displaced."""
     found = 0.0
-    if not plan.pack_a and not g.transpose_a and plan.mr > _sets(g.K * size) * _WAYS:
+    if not plan.pack_a and not g.transpose_a and plan.mr > sets_of(g.K * size) * _WAYS:
         found += _DISPLACED * plan.mr
-    if plan.pack_b == "none" and (plan.k_block or g.K) > _sets(g.M * size) * _WAYS:
+    if plan.pack_b == "none" and (plan.k_block or g.K) > sets_of(g.M * size) * _WAYS:
         found += _DISPLACED_B * plan.nr * size / _LINE * (strips - 1) / strips
     return found
 
@@ -116,7 +116,7 @@ def _far(g: GemmSize, plan: Plan, size: int, step: float) -> float:
     return found + (_PAGE if g.M * size >= _PERIOD and depth > _PAGES else 0.0)
 
 
-def _sets(stride: int) -> int:
+def sets_of(stride: int) -> int:
     """How many sets of the first cache rows of a stride are spread over."""
     return min(_PERIOD // _LINE, _PERIOD // gcd(stride, _PERIOD))
 
@@ -133,20 +133,25 @@ def _moved(g: GemmSize, plan: Plan, size: int, strips: int, panels: int) -> floa
         tiles, stays, passing, others, whole = strips, strip, panel, panels, b
     outer, block = -(-tiles // plan.block), min(plan.block, tiles)
     # what stays is read again for each of the others but the first; those pass once for each block
-    total = outer * blocks_of_k * (others - 1) * block * stays / _rate(block * stays + passing)
-    total += (outer - 1) * blocks_of_k * others * passing / _rate(whole)
+    total = outer * blocks_of_k * (others - 1) * block * stays / rate(block * stays + passing)
+    total += (outer - 1) * blocks_of_k * others * passing / rate(whole)
     if plan.k_block:
         sums = block * (plan.nr * g.N if plan.order == "panels" else plan.mr * g.M) * size
-        total += 2 * blocks_of_k * g.N * g.M * size / _rate(sums)
+        total += 2 * blocks_of_k * g.N * g.M * size / rate(sums)
     # each operand comes from where it was before the call
     if plan.pack_a or g.transpose_a:
-        total += a / _rate(a + b)
+        total += a / rate(a + b)
     else:
         total += a / (_STRIDED if a + b < _SECOND else _STRIDED_FAR)
-    return total + b / _rate(a + b)
+    return total + b / rate(a + b)
 
 
-def _rate(held: float) -> float:
+def overlapped(work: float, moved: float) -> float:
+    """Cycles of work and of transfers of which the greater hides most of the lesser."""
+    return max(work, moved) + _HIDDEN * min(work, moved)
+
+
+def rate(held: float) -> float:
     """Bytes a cycle of what is read over and over, by how many bytes that are."""
     return next(rate for capacity, rate in _CACHES if held <= capacity)
 
@@ -166,7 +171,7 @@ def _copies(g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
         if turned:
             whole = width % 4 == 0 and g.K % 4 == 0 and extent >= width
             each = _SQUARE if whole else _ELEMENT
-        total += extent * g.K * (each + _WRITTEN * size / _rate(held * g.K * size))
+        total += extent * g.K * (each + _WRITTEN * size / rate(held * g.K * size))
     if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PERIOD:
         total += -(-g.M // of_block) * g.K * _PAGE
     return total
