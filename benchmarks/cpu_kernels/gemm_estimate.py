@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT), *(str(ROOT / "benchmarks" / room) for room in (".", "
 import harness
 
 import argparse
+import dataclasses
 import json
 from contextlib import suppress
 from statistics import geometric_mean
@@ -42,11 +43,12 @@ ROUNDS = 4
 def configs_of(space: Any, size: GemmSize, count: int) -> list[Any]:
     """The default, and a third each of: one to three choices from it, liked, and anywhere."""
     rng = np.random.default_rng(0)
-    points = [space.decode(p) for p in space.valid_points.sample(rng, 20 * count)]
+    points = [_by_gemm(space, space.decode(p)) for p in space.valid_points.sample(rng, 20 * count)]
     points.sort(key=lambda config: estimated(size, config.as_dict()))
-    found = {str(x): x for x in (space.default, *points[: count // 3], *points[:: 3 * 20])}
+    default = _by_gemm(space, space.default)
+    found = {str(x): x for x in (default, *points[: count // 3], *points[:: 3 * 20])}
     while len(found) <= count:
-        near = space.default.as_dict()
+        near = default.as_dict()
         other = points[int(rng.integers(len(points)))].as_dict()
         for name in rng.choice(list(near), int(rng.integers(1, 4)), replace=False):
             near[name] = other[name]
@@ -58,9 +60,16 @@ def configs_of(space: Any, size: GemmSize, count: int) -> list[Any]:
     return [*found.values()]
 
 
+def _by_gemm(space: Any, config: Any) -> Any:
+    """The config, of the rule that is estimated where others compete."""
+    return space.nearest({**config.as_dict(), "rule": "gemm"})
+
+
 def estimated(size: GemmSize, choices: dict[str, Any]) -> float:
     """The estimate of a config in cycles."""
-    fields = {name: tuple(x) if isinstance(x, list) else x for name, x in choices.items()}
+    named = {field.name for field in dataclasses.fields(Plan)}
+    given = {name: x for name, x in choices.items() if name in named}
+    fields = {name: tuple(x) if isinstance(x, list) else x for name, x in given.items()}
     target = whet.Target(ONE_CORE).canonical()
     fields.setdefault("vector_bits", vector_widths(target)[0])
     turned = fields["lanes"] == "rows"

@@ -28,6 +28,7 @@ from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.loops import (
     around,
     axes_together,
+    cycles_of_chain,
     define_parallel,
     define_stream,
     fused,
@@ -66,6 +67,11 @@ class Rows(Rule):
     def applies(self, group: Group) -> bool:
         """A group with members; its anchor is a reduction or injective."""
         return group.is_chain
+
+    def cycles(self, group: Group) -> float | None:
+        """The work of all rows, on as many threads as there are rows for."""
+        rows = prod(group.last.extents[k] for k in group.rows)
+        return cycles_of_chain(group) / min(group.target.num_threads, max(rows, 1))
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Place the stages, choose the lanes, share the rows between threads."""

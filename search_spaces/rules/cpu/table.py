@@ -28,6 +28,7 @@ RULES: tuple[str, ...] = (
     f"{_ROOM}.tiling.tiled:Tiled",
     f"{_ROOM}.windows:Windows",
     f"{_ROOM}.rows:Rows",
+    f"{_ROOM}.stages:Stages",
     f"{_ROOM}.reduction:Reduction",
     f"{_ROOM}.injective:Injective",
     f"{_ROOM}.table:DefaultLoops",
@@ -37,6 +38,7 @@ RULES: tuple[str, ...] = (
 RIVALS: tuple[str, ...] = (
     f"{_ROOM}.gemm.matvec:Skinny",
     f"{_ROOM}.tiling.tiled:Tiled",
+    f"{_ROOM}.stages:Stages",
     f"{_ROOM}.reduction:Reduction",
 )
 """Of these, the homes of rules that compete with rules before them; the only ones that are asked."""
