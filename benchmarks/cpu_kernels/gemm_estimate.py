@@ -27,7 +27,7 @@ from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
-from gemm_draws import drawn
+from gemm_draws import drawn as gemms
 from tree_works import ONE_CORE, aligned, best_of
 
 import whet
@@ -43,9 +43,10 @@ ROUNDS = 4
 def configs_of(space: Any, size: GemmSize, count: int) -> list[Any]:
     """The default, and a third each of: one to three choices from it, liked, and anywhere."""
     rng = np.random.default_rng(0)
-    points = [_by_gemm(space, space.decode(p)) for p in space.valid_points.sample(rng, 20 * count)]
+    drawn = map(space.decode, space.valid_points.sample(rng, 20 * count))
+    points = list(filter(_by_gemm, drawn))
     points.sort(key=lambda config: estimated(size, config.as_dict()))
-    default = _by_gemm(space, space.default)
+    default = space.nearest({"rule": "gemm"})
     found = {str(x): x for x in (default, *points[: count // 3], *points[:: 3 * 20])}
     while len(found) <= count:
         near = default.as_dict()
@@ -56,13 +57,14 @@ def configs_of(space: Any, size: GemmSize, count: int) -> list[Any]:
             near |= {name: other[name] for name in ("vector_bits", "tile")}
         with suppress(SpaceError):
             config = space.from_choices(near)
-            found[str(config)] = config
+            if _by_gemm(config):
+                found[str(config)] = config
     return [*found.values()]
 
 
-def _by_gemm(space: Any, config: Any) -> Any:
-    """The config, of the rule that is estimated where others compete."""
-    return space.nearest({**config.as_dict(), "rule": "gemm"})
+def _by_gemm(config: Any) -> bool:
+    """True for a config of the rule that is estimated, where others compete."""
+    return config.as_dict().get("rule", "gemm") == "gemm"
 
 
 def estimated(size: GemmSize, choices: dict[str, Any]) -> float:
@@ -123,7 +125,7 @@ def main() -> None:
     if options.file.exists():
         kept = json.loads(options.file.read_text())
     lines, halves = [], ([], [])
-    for number, (name, (template, args)) in enumerate(drawn(options.gemms).items()):
+    for number, (name, (template, args)) in enumerate(gemms(options.gemms).items()):
         if name not in kept:
             kept[name] = measured(template, args, options.configs)
             options.file.write_text(json.dumps(kept))
