@@ -26,7 +26,6 @@ from whet.search_spaces.values.builtin import RIVALS_OF_KIND, RULES, RULES_OF_KI
 KNOB = "rule"
 
 
-
 class Rule(Protocol):
     """A way to schedule a group of stages.
 
@@ -178,10 +177,10 @@ def _contests(
 def _contest(group: Group, rules: tuple[Rule, ...]) -> _Contest | None:
     if len(rules) < 2:
         return None
-    found = []
+    found: list[_Contender] = []
     for rule in rules:  # the first one's knobs have the names that they would have alone
         prefix = f"{group.prefix}{name_of(rule)}." if found else group.prefix
-        memo = {} if found else group.memo
+        memo: dict[Hashable, Any] = {} if found else group.memo
         found.append(_Contender(rule, name_of(rule), prefix, memo=memo))
     costs = [one.rule.cycles(one.group(group, None)) for one in found]
     known = [cost for cost in costs if cost is not None]
@@ -189,9 +188,7 @@ def _contest(group: Group, rules: tuple[Rule, ...]) -> _Contest | None:
     return _Contest(group.knob(KNOB), tuple(found), default)
 
 
-def _recorded(
-    group: Group, contest: _Contest | None, k: int, target: Target
-) -> tuple[Group, Rule]:
+def _recorded(group: Group, contest: _Contest | None, k: int, target: Target) -> tuple[Group, Rule]:
     """A group and its ``k``-th rule, which defines its knobs in a space of its own."""
     if contest is None:
         return replace(group, cfg=ConfigSpace(), notes={}), rule_of(group, target)

@@ -12,11 +12,14 @@ Stages between them that cost little are computed where they are read.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import prod
+from typing import Any
 
 from whet.compiler.te.schedule import Schedule
+from whet.search_spaces.forms.gemm import gemm_form
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import Group
+from whet.search_spaces.graph.stages import REDUCTION, Group
 from whet.search_spaces.rules.cpu.injective import Injective
 from whet.search_spaces.rules.cpu.loops import cycles_of_chain, worth_threads
 from whet.search_spaces.rules.cpu.reduction import Reduction
@@ -37,9 +40,10 @@ class Stages(Rule):
         return group.is_chain
 
     def competes(self, group: Group) -> bool:
-        """A chain of few rows for the threads, which is worth them."""
+        """A chain of few rows for the threads, which is worth them; one with products of rows."""
         threads = group.target.num_threads
-        return threads > 1 and _rows(group) < _ROWS_A_THREAD * threads and worth_threads(group)
+        few = threads > 1 and _rows(group) < _ROWS_A_THREAD * threads and worth_threads(group)
+        return few or has_products(group)
 
     def cycles(self, group: Group) -> float | None:
         """The work on all threads, with what is stored between the stages."""
@@ -60,11 +64,20 @@ class Stages(Rule):
             after = group.consumers if node is group.anchor else ()
             if node in behind:
                 after = (behind[node],)
-            prefix, memo = f"{group.prefix}{node.name}.", group.once((Stages, node.index), dict)
-            alone = Group(
-                node, after, prefix=prefix, cfg=group.cfg, target=group.target, memo=memo
-            )
+            prefix = f"{group.prefix}{node.name}."
+            memo: dict[Hashable, Any] = group.once((Stages, node.index), dict)
+            alone = Group(node, after, prefix=prefix, cfg=group.cfg, target=group.target, memo=memo)
             next(rule for rule in _RULES if rule.applies(alone)).schedule(s, alone)
+
+
+def has_products(group: Group) -> bool:
+    """True where a stage of the chain is a product of rows, as the scores of one query are."""
+
+    def find() -> bool:
+        nodes = (*group.members, group.anchor)
+        return any(n.role == REDUCTION and gemm_form(n.op) is not None for n in nodes)
+
+    return group.once(has_products, find)
 
 
 def _rows(group: Group) -> int:

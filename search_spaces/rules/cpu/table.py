@@ -41,4 +41,4 @@ RIVALS: tuple[str, ...] = (
     f"{_ROOM}.stages:Stages",
     f"{_ROOM}.reduction:Reduction",
 )
-"""Of these, the homes of rules that compete with rules before them; the only ones that are asked."""
+"""Those that compete with rules before them; no others are asked."""

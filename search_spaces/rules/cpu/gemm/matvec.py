@@ -27,8 +27,8 @@ from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.gemm.estimate import overlapped, rate, sets_of
 from whet.search_spaces.rules.cpu.gemm.gemm import flattened
+from whet.search_spaces.rules.cpu.gemm.loops import fused
 from whet.search_spaces.rules.cpu.gemm.rule import form_of
-from whet.search_spaces.rules.cpu.loops import fused
 from whet.search_spaces.rules.producers import schedule_staged
 from whet.search_spaces.rules.threads import Threads, define_threads
 from whet.search_spaces.rules.vectors import lanes_of, operation_bits, vector_registers
@@ -132,11 +132,8 @@ class MatVec(Rule):
         if note.form.size.N == 1:
             ones, vectors = [*ones, *vectors], []
         out.reorder(*ones, *lead, *columns, *vectors)
-        first = fused(out, columns)
-        assert first is not None
-        io, ii = out.split(first, factor=note.rows)
+        io, ii = out.split(fused(out, columns), factor=note.rows)
         around = fused(out, [*lead, io])
-        assert around is not None
         out.reorder(*ones, around, *vectors, ii)
         for axis in (*vectors, ii):
             out.unroll(axis)
@@ -174,7 +171,7 @@ class Skinny(MatVec):
             return None
         if form.size.has_rows and form.size.M < form.size.N:
             form = form.turned
-        return form if form.size.N <= min(_MOST, vector_registers(group.target) - 3) else None
+        return form if min(_MOST, vector_registers(group.target) - 3) >= form.size.N else None
 
     def competes(self, group: Group) -> bool:
         return True
@@ -245,7 +242,7 @@ def _sums(
 
 def _conflicts(g: GemmSize) -> bool:
     """True where several vectors in place fall onto each other in the first cache."""
-    return g.N + 1 > sets_of(g.K * dt.itemsize(g.dtype)) * _WAYS
+    return sets_of(g.K * dt.itemsize(g.dtype)) * _WAYS < g.N + 1
 
 
 def _packed(vector: Operand, shape: tuple[int, ...], g: GemmSize, width: int) -> Tensor:
@@ -338,7 +335,7 @@ def _fits_several(c: Any, registers: int, several: int) -> bool:
 
 def _total(V: Tensor, left: Tensor | None, at: Sequence[Any], lanes: int) -> Any:
     """The sum over a row, pair by pair."""
-    parts = [V(*at, v) for v in range(lanes)] + ([] if left is None else [left(*at)])
+    parts: list[Any] = [V(*at, v) for v in range(lanes)] + ([] if left is None else [left(*at)])
     while len(parts) > 1:
         parts = [reduce(lambda a, b: a + b, parts[k : k + 2]) for k in range(0, len(parts), 2)]
     return parts[0]

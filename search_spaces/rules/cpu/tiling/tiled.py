@@ -45,7 +45,7 @@ class Tiled(Rule):
         )
 
     def competes(self, group: Group) -> bool:
-        """A GEMM of a few steps of K: its result is stored from registers, without tiles between."""
+        """A GEMM of a few steps of K: tiles are stored from registers at once."""
         return form_of(group) is not None and prod(group.anchor.reduce_extents) <= _FEW_STEPS
 
     def cycles(self, group: Group) -> float | None:
