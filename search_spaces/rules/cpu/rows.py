@@ -76,7 +76,9 @@ class Rows(Rule):
         lanes = lanes_of(group.target, group.last.dtype)
         work = cycles_of_chain(group)
         if column_of(group, lanes) is None:
-            work += sum(n.steps for n in (*group.members, group.anchor) if _is_scalar(group, n, lanes))
+            work += sum(
+                n.steps for n in (*group.members, group.anchor) if _is_scalar(group, n, lanes)
+            )
         rows = prod(group.last.extents[k] for k in group.rows)
         return work / min(group.target.num_threads, max(rows, 1))
 
