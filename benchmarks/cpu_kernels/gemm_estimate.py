@@ -20,13 +20,14 @@ sys.path[:0] = [str(ROOT), *(str(ROOT / "benchmarks" / room) for room in (".", "
 import harness
 
 import argparse
+import dataclasses
 import json
 from contextlib import suppress
 from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
-from gemm_draws import drawn
+from gemm_draws import drawn as gemms
 from tree_works import ONE_CORE, aligned, best_of
 
 import whet
@@ -42,11 +43,13 @@ ROUNDS = 4
 def configs_of(space: Any, size: GemmSize, count: int) -> list[Any]:
     """The default, and a third each of: one to three choices from it, liked, and anywhere."""
     rng = np.random.default_rng(0)
-    points = [space.decode(p) for p in space.valid_points.sample(rng, 20 * count)]
+    drawn = map(space.decode, space.valid_points.sample(rng, 20 * count))
+    points = list(filter(_by_gemm, drawn))
     points.sort(key=lambda config: estimated(size, config.as_dict()))
-    found = {str(x): x for x in (space.default, *points[: count // 3], *points[:: 3 * 20])}
+    default = space.nearest({"rule": "gemm"})
+    found = {str(x): x for x in (default, *points[: count // 3], *points[:: 3 * 20])}
     while len(found) <= count:
-        near = space.default.as_dict()
+        near = default.as_dict()
         other = points[int(rng.integers(len(points)))].as_dict()
         for name in rng.choice(list(near), int(rng.integers(1, 4)), replace=False):
             near[name] = other[name]
@@ -54,13 +57,21 @@ def configs_of(space: Any, size: GemmSize, count: int) -> list[Any]:
             near |= {name: other[name] for name in ("vector_bits", "tile")}
         with suppress(SpaceError):
             config = space.from_choices(near)
-            found[str(config)] = config
+            if _by_gemm(config):
+                found[str(config)] = config
     return [*found.values()]
+
+
+def _by_gemm(config: Any) -> bool:
+    """True for a config of the rule that is estimated, where others compete."""
+    return config.as_dict().get("rule", "gemm") == "gemm"
 
 
 def estimated(size: GemmSize, choices: dict[str, Any]) -> float:
     """The estimate of a config in cycles."""
-    fields = {name: tuple(x) if isinstance(x, list) else x for name, x in choices.items()}
+    named = {field.name for field in dataclasses.fields(Plan)}
+    given = {name: x for name, x in choices.items() if name in named}
+    fields = {name: tuple(x) if isinstance(x, list) else x for name, x in given.items()}
     target = whet.Target(ONE_CORE).canonical()
     fields.setdefault("vector_bits", vector_widths(target)[0])
     turned = fields["lanes"] == "rows"
@@ -114,7 +125,7 @@ def main() -> None:
     if options.file.exists():
         kept = json.loads(options.file.read_text())
     lines, halves = [], ([], [])
-    for number, (name, (template, args)) in enumerate(drawn(options.gemms).items()):
+    for number, (name, (template, args)) in enumerate(gemms(options.gemms).items()):
         if name not in kept:
             kept[name] = measured(template, args, options.configs)
             options.file.write_text(json.dumps(kept))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.compiler.te.lang.relations import ROOT
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
@@ -13,10 +13,9 @@ from whet.compiler.te.schedule import Schedule, create_schedule
 from whet.compiler.tir.expr import ProducerLoad
 from whet.compiler.tir.visit.rewrite import Rewriter
 from whet.search_spaces.graph.compute_graph import ComputeGraph
-from whet.search_spaces.graph.rule import Rule
+from whet.search_spaces.graph.rule import Chosen, choose_rules
 from whet.search_spaces.graph.stages import INLINE, Group, is_ahead
 from whet.search_spaces.template.config_scope import get_config
-from whet.search_spaces.values.builtin import RULES, RULES_OF_KIND
 
 VERSION = 6
 OTHERS, CONTRACTIONS, OPERATORS = "others", "contractions", "operators"
@@ -44,7 +43,11 @@ def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
     # the rules for GPUs know no rows of several steps of an axis
     whole = graph.groups if str(target.kind) == "cuda" else graph.groups_in_blocks
     given = [replace(g, notes={}, cfg=get_config(), target=target) for g in whole]
-    chosen = [(group, rule_of(group, target)) for group in given]
+    return _scheduled(graph, choose_rules(given, target, partial(_scheduled, graph)))
+
+
+def _scheduled(graph: ComputeGraph, chosen: Chosen) -> tuple[Schedule, list[Tensor]]:
+    """The schedule of a graph by a rule for each of its groups."""
     groups, ops = _rewritten(graph, chosen)
     outputs = [_now(t, ops) for t in graph.outputs]
     s = create_schedule(list(dict.fromkeys(t.op for t in outputs)))
@@ -63,16 +66,8 @@ def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
     return s, [_now(t, ops) for t in graph.args]
 
 
-def rule_of(group: Group, target: Target) -> Rule:
-    """The first rule that applies to a group; the last of them applies to every group."""
-    home = RULES_OF_KIND.get(str(target.kind), RULES)
-    # imported one by one: a process that only looks a config up waits for each module
-    rules = (imported(one)() for one in imported(home))
-    return group.once((home, target), lambda: next(rule for rule in rules if rule.applies(group)))
-
-
 def _rewritten(
-    graph: ComputeGraph, chosen: list[tuple[Group, Rule]]
+    graph: ComputeGraph, chosen: Chosen
 ) -> tuple[list[Group], dict[Operation, Operation]]:
     """The groups as their rules rewrite them; and each operation as it is computed then."""
     at = {group.anchor.index: (group, rule) for group, rule in chosen}

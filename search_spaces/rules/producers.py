@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from whet.compiler.te import Schedule, Stage
 from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.tir.expr import IterVar
-from whet.search_spaces.graph.stages import Group, Node, extent_of
+from whet.search_spaces.graph.groups import elementwise_behind
+from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node, extent_of
 
 #: a row up to so many elements is copied as one vector
 _WIDEST_ROW = 64
+#: simple operations that a load counts as
+_LOAD = 2
 
 
 def staged_behind(group: Group, op: Operation) -> list[Node]:
@@ -56,3 +59,41 @@ def vectorize_row(stage: Stage, axis: IterVar, lanes: int) -> None:
     if extent > _WIDEST_ROW:
         _, axis = stage.split(axis, factor=2 * lanes if lanes > 1 else 8)
     stage.vectorize(axis)
+
+
+def computed_again(group: Group, most: int) -> set[Operation]:
+    """The members that are computed in all their readers, which together do not do so often.
+
+    Args:
+        group: a chain of stages.
+        most: operations and loads for each element that would be stored, at most.
+    """
+    last = group.last
+    readers: dict[int, Node] = {n.index: n for n in (*group.members, group.anchor, last)}
+    evaluated = {k: n.steps for k, n in readers.items()}
+    found: set[Operation] = set()
+    for node in sorted(group.members, key=lambda n: -n.index):
+        reading = [readers[k] for k in node.readers if k in readers]
+        if node.role != INJECTIVE or not node.inlinable or len(reading) != len(node.readers):
+            continue
+        again = sum(reader.loads[node.op] * evaluated[reader.index] for reader in reading)
+        if again * (node.cost + _LOAD * len(node.reads)) <= most * node.points:
+            found.add(node.op)
+            evaluated[node.index] = again
+    return found
+
+
+def elementwise_after(kept: Sequence[Node], group: Group) -> dict[Node, Node]:
+    """Reductions before others -> the one stage that reads each, if element by element.
+
+    Of several with one reader, it is the last one's.
+    """
+    found: dict[Node, Node] = {}
+    members = {n.index: n for n in kept if n in group.members and n.role == INJECTIVE}
+    for node in reversed(kept):
+        reader = members.get(node.readers[0]) if len(node.readers) == 1 else None
+        if node.role != REDUCTION or node is group.anchor or reader is None:
+            continue
+        if reader not in found.values() and elementwise_behind(node, reader):
+            found[node] = reader
+    return found

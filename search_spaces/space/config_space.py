@@ -59,6 +59,7 @@ class ConfigSpace(DefineKnobs):
         self.knobs: dict[str, Knob] = {}
         self.constraints: list[KnobConstraint] = []
         self.errors: list[str] = []
+        self.suggested: list[dict[str, Choice]] = []
         self._graph = ""
         self._by_source = False
         self._sealed = False
@@ -149,7 +150,7 @@ class ConfigSpace(DefineKnobs):
         for (name, knob), default in zip(self.knobs.items(), self.encode(self.default)):
             quick.knobs[name] = knob.subset(knob.kept_when_quick(default), default)
         quick.constraints = [KnobConstraint(c.function) for c in self.constraints]
-        quick.flop, quick.level = self.flop, "quick"
+        quick.flop, quick.level, quick.suggested = self.flop, "quick", self.suggested
         quick.seal(self._graph, self._by_source)
         quick._fingerprint = self.fingerprint
         return quick

@@ -30,11 +30,13 @@ class DefineKnobs(ABC):
         errors: what :meth:`raise_error` was given.
         flop: what :meth:`add_flop` was given, summed up.
         knobs: name -> knob, in the order of definition.
+        suggested: what :meth:`suggest` was given.
     """
 
     is_fallback: bool = False
     level: str = "full"
     errors: list[str]
+    suggested: list[dict[str, Choice]]
     flop: int = 0
     knobs: Mapping[str, Knob]
 
@@ -220,6 +222,14 @@ class DefineKnobs(ABC):
         """
         _check_name("define_knob", name)
         self._define(OptionDefinition.of(name, candidates), default, quick)
+
+    def suggest(self, choices: Mapping[str, Choice]) -> None:
+        """Name choices that a search should try early, the other knobs at their defaults.
+
+        Args:
+            choices: by the names of knobs that are defined.
+        """
+        self.suggested.append(dict(choices))
 
     def raise_error(self, msg: str) -> None:
         """Say that the config in force makes no program, and go on.

@@ -61,6 +61,7 @@ class ConfigView(DefineKnobs):
         self.defined: dict[str, Knob] = {}
         self.knobs = space.knobs if space else self.defined
         self.errors: list[str] = []
+        self.suggested: list[dict[str, Choice]] = []
         self.constraints = 0
 
     def _define(

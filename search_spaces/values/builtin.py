@@ -55,3 +55,6 @@ BUILTIN: dict[str, str] = {name: f"{_ROOM}.{home}" for name, home in _HOMES.item
 RULES_OF_KIND = {"cuda": "whet.search_spaces.rules.gpu.table:RULES"}
 RULES = "whet.search_spaces.rules.cpu.table:RULES"
 """Home of the rules for every other kind of target."""
+
+RIVALS_OF_KIND = {RULES: "whet.search_spaces.rules.cpu.table:RIVALS"}
+"""Home of rules -> home of those among them that compete with rules before them."""

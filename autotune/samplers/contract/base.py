@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from whet.search_spaces import ConfigSpace
 
 
+SUGGESTED = 8
+"""Configs that the space suggests, e.g. one of each rule that may win, and that come early."""
 ATTEMPTS = 8
 """Draws of a sampler that repeats itself before it gets a mutation of the last one instead."""
 WALKERS, STEPS = 8, 4
@@ -85,7 +87,8 @@ class SpaceSampler(BaseSampler):
             name: IntDistribution(0, n - 1) for name, n in zip(space.knobs, space.dims)
         }
         self._fresh = Fresh(space)
-        seeds = [space.encode(config) for config in prior.seeds] if prior else []
+        suggested = [space.nearest(one) for one in space.suggested[:SUGGESTED]]
+        seeds = [space.encode(config) for config in (*(prior.seeds if prior else ()), *suggested)]
         self.seeds = np.array(seeds, dtype=np.int64).reshape(len(seeds), len(space.knobs))
         self._study: Study | None = None
         self._trials = Trials(len(space.knobs))

@@ -11,6 +11,7 @@ from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import IterVar, ProducerLoad, Var
 from whet.search_spaces.graph.stages import Group, Node, extent_of
+from whet.search_spaces.rules.vectors import lanes_of
 
 # Handing a loop to other threads costs microseconds; smaller computations stay on one.
 _WORTH_THREADS = 1 << 15
@@ -156,6 +157,13 @@ def worth_threads(group: Group) -> bool:
     """True if a group computes enough to share it between threads."""
     nodes = (*group.members, group.anchor, *group.consumers)
     return sum(n.steps * (1 + n.cost) for n in nodes) >= _WORTH_THREADS
+
+
+def cycles_of_chain(group: Group) -> float:
+    """The operations of all stages of a chain in vectors."""
+    nodes = (*group.members, group.anchor, *group.consumers)
+    lanes = lanes_of(group.target, group.last.dtype)
+    return sum(node.steps * (1 + node.cost) for node in nodes) / lanes
 
 
 def contiguous(node: Node) -> bool:

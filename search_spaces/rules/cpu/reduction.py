@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from whet.compiler.te.lang.tensor import ExternOp, Tensor
+from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Tensor
 from whet.compiler.te.schedule import Schedule
+from whet.compiler.tir import dtype as dt
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, extent_of
+from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, Node, extent_of
+from whet.search_spaces.rules.cpu.conv.rule import form_of as conv_of
+from whet.search_spaces.rules.cpu.gemm.estimate import overlapped, rate
+from whet.search_spaces.rules.cpu.gemm.rule import form_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
     fused,
@@ -42,6 +46,10 @@ from whet.search_spaces.rules.cpu.sums import (
 )
 from whet.search_spaces.rules.vectors import lanes_of
 
+# An operand that is read so often is not worth tiles, or copies.
+_FEW_READS = 4
+# Cycles of rows of a matrix that are added up: of a vector at a step, and of its store.
+_STEP, _VECTOR = 1.3, 4.0
 # Fewer elements than this for each thread: the reduction is cut into chunks.
 _FEW = 4
 _LONG = 64  # steps of a reduction that is worth cutting
@@ -53,6 +61,29 @@ class Reduction(Rule):
     def applies(self, group: Group) -> bool:
         """A reduction that is not a part of a chain of rows, nor of a form that is tiled."""
         return is_scan(group) or (group.role in (REDUCTION, TILED) and not group.members)
+
+    def competes(self, group: Group) -> bool:
+        """Operands that are read a few times only, or windows that slide over registers."""
+        node = group.anchor
+        if node.op.num_outputs > 1 or not isinstance(node.op, ComputeOp):
+            return False
+        form = form_of(group)
+        if form is not None:  # whose operands lie along the sum is the rule's for skinny ones
+            return _reuse(node) <= _FEW_READS and not (form.size.transpose_b and form.size.K > 1)
+        way = way_of(node, lanes_of(group.target, node.dtype))
+        windows = way.kind == ACROSS and slides(node, way.axes[0])
+        return conv_of(group) is None and (windows or _reuse(node) <= _FEW_READS)
+
+    def cycles(self, group: Group) -> float | None:
+        """Of rows times a matrix: a step of each, and the matrix once for each row."""
+        form = form_of(group)
+        if form is None:
+            return None
+        g, target = form.size, group.target
+        steps = g.batch * g.N * -(-g.M // lanes_of(target, g.dtype))
+        matrix = g.batch * g.M * g.K * dt.itemsize(g.dtype)
+        total = overlapped(steps * (_STEP * g.K + _VECTOR), g.N * matrix / rate(matrix))
+        return total / target.num_threads
 
     def rewrite(self, group: Group) -> Tensor | None:
         """A running reduction as statements in vectors; others stay as they are."""
@@ -83,6 +114,11 @@ class Reduction(Rule):
             if chunked:
                 s[tensor].parallel(s[tensor].op.axis[0])
             _rows(s, group, plan)
+
+
+def _reuse(node: Node) -> float:
+    """How often each element of the largest operand is read."""
+    return node.steps / max((read.size for read in node.reads), default=1)
 
 
 @dataclass(frozen=True)

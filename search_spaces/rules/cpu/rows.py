@@ -28,6 +28,7 @@ from whet.search_spaces.graph.stages import INJECTIVE, REDUCTION, Group, Node
 from whet.search_spaces.rules.cpu.loops import (
     around,
     axes_together,
+    cycles_of_chain,
     define_parallel,
     define_stream,
     fused,
@@ -71,6 +72,20 @@ class Rows(Rule):
     def applies(self, group: Group) -> bool:
         """A group with members; its anchor is a reduction or injective."""
         return group.is_chain
+
+    def cycles(self, group: Group) -> float | None:
+        """The work of all rows, on as many threads as there are rows for.
+
+        A reduction in lanes across what a row keeps has no vectors where the others run along it.
+        """
+        lanes = lanes_of(group.target, group.last.dtype)
+        work = cycles_of_chain(group)
+        if column_of(group, lanes) is None:
+            work += sum(
+                n.steps for n in (*group.members, group.anchor) if _is_scalar(group, n, lanes)
+            )
+        rows = prod(group.last.extents[k] for k in group.rows)
+        return work / min(group.target.num_threads, max(rows, 1))
 
     def rewrite(self, group: Group) -> Tensor | None:
         """Plain indices of members that are read in another shape; statistics in one pass."""
@@ -278,6 +293,14 @@ def _is_window(group: Group, node: Node, way: Way) -> bool:
     if way.kind != ACROSS or not slides(node, way.axes[0]) or len(node.extents) < 2:
         return False
     return way.axes[0] not in _row_dimensions(group, node)
+
+
+def _is_scalar(group: Group, node: Node, lanes: int) -> bool:
+    """True for a reduction of a row that finds its neighbours across, and is no window."""
+    if node.role != REDUCTION:
+        return False
+    way = way_of(node, lanes)
+    return way.kind == ACROSS and not _is_window(group, node, way)
 
 
 def _last_windows(s: Schedule, group: Group, way: Way, plan: _Plan) -> IterVar | None:

@@ -22,13 +22,23 @@ _ROOM = "whet.search_spaces.rules.cpu"
 RULES: tuple[str, ...] = (
     f"{_ROOM}.gemm.matvec:MatVec",
     f"{_ROOM}.gemm.rule:Gemm",
+    f"{_ROOM}.gemm.matvec:Skinny",
     f"{_ROOM}.conv.rule:Convolution",
     f"{_ROOM}.conv.depthwise:Depthwise",
     f"{_ROOM}.tiling.tiled:Tiled",
     f"{_ROOM}.windows:Windows",
     f"{_ROOM}.rows:Rows",
+    f"{_ROOM}.stages:Stages",
     f"{_ROOM}.reduction:Reduction",
     f"{_ROOM}.injective:Injective",
     f"{_ROOM}.table:DefaultLoops",
 )
 """Homes of rules: the first that applies to a group schedules it; the last applies to all."""
+
+RIVALS: tuple[str, ...] = (
+    f"{_ROOM}.gemm.matvec:Skinny",
+    f"{_ROOM}.tiling.tiled:Tiled",
+    f"{_ROOM}.stages:Stages",
+    f"{_ROOM}.reduction:Reduction",
+)
+"""Those that compete with rules before them; no others are asked."""

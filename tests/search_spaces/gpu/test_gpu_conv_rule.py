@@ -13,7 +13,7 @@ import whet
 from whet import te
 from whet.compiler import topi
 from whet.search_spaces.graph.compute_graph import ComputeGraph
-from whet.search_spaces.graph.template import rule_of
+from whet.search_spaces.graph.rule import rule_of
 from whet.search_spaces.template import get_template
 
 nn = topi.nn

@@ -10,7 +10,7 @@ from test_gpu_tiled import drawn, emulated
 import whet
 from whet import te
 from whet.search_spaces.graph.compute_graph import ComputeGraph
-from whet.search_spaces.graph.template import rule_of
+from whet.search_spaces.graph.rule import rule_of
 
 EVERY = {**cases.WINDOWS, **cases.CHAINS, **cases.FUSIONS}
 

@@ -11,7 +11,7 @@ from whet.compiler.errors import SpaceError
 from whet.compiler.target import Target
 from whet.search_spaces.graph.access import accesses
 from whet.search_spaces.graph.compute_graph import ComputeGraph
-from whet.search_spaces.graph.template import rule_of
+from whet.search_spaces.graph.rule import rule_of
 from whet.search_spaces.rules.cpu.sums import way_of
 
 

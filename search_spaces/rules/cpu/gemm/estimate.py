@@ -91,8 +91,8 @@ def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> flo
         tile += blocks_of_k * _SUMS * accumulators
     work = strips * panels * tile
     moved = _moved(g, plan, size, strips, panels) + panels * g.K * _far(g, plan, size, step)
-    total = max(work, moved, _fetched_again(g, plan, size, strips))
-    total += _HIDDEN * min(work, moved)
+    again = _fetched_again(g, plan, size, strips)
+    total = max(overlapped(work, moved), again + _HIDDEN * min(work, moved))
     trips = g.batch if g.batch > 1 else -(-(panels if plan.order == "panels" else strips) // block)
     shared = -(-trips // threads) / trips
     return (total + _copies(g, plan, lanes, size)) * g.batch * shared
@@ -107,10 +107,10 @@ def _displaced(g: GemmSize, plan: Plan, size: int, strips: int, step: float) -> 
     """
     found = 0.0
     if not plan.pack_a and not g.transpose_a:  # the more rows, the fewer of their lines stay
-        held = _sets(g.K * size) * _FEWEST_WAYS
+        held = sets_of(g.K * size) * _FEWEST_WAYS
         lost = min(1.0, max(0.0, plan.mr / held - _FULL))
         found += _DISPLACED * plan.mr * lost**2
-    if plan.pack_b == "none" and (plan.k_block or g.K) > _sets(g.M * size) * _WAYS:
+    if plan.pack_b == "none" and (plan.k_block or g.K) > sets_of(g.M * size) * _WAYS:
         late = _late(plan, step, _LATE[2])
         found += _DISPLACED_B * late * plan.nr * size / _LINE * (strips - 1) / strips
     return found
@@ -158,7 +158,7 @@ def _far(g: GemmSize, plan: Plan, size: int, step: float) -> float:
     return found * _late(plan, step, _LATE[level])
 
 
-def _sets(stride: int) -> int:
+def sets_of(stride: int) -> int:
     """How many sets of the first cache rows of a stride are spread over."""
     return min(_PERIOD // _LINE, _PERIOD // gcd(stride, _PERIOD))
 
@@ -176,20 +176,25 @@ def _moved(g: GemmSize, plan: Plan, size: int, strips: int, panels: int) -> floa
     block = plan.block_of(g)
     outer = -(-tiles // block)
     # what stays is read again for each of the others but the first; those pass once for each block
-    total = outer * blocks_of_k * (others - 1) * block * stays / _rate(block * stays + passing)
-    total += (outer - 1) * blocks_of_k * others * passing / _rate(whole)
+    total = outer * blocks_of_k * (others - 1) * block * stays / rate(block * stays + passing)
+    total += (outer - 1) * blocks_of_k * others * passing / rate(whole)
     if plan.k_block:
         sums = block * (plan.nr * g.N if plan.order == "panels" else plan.mr * g.M) * size
-        total += 2 * blocks_of_k * g.N * g.M * size / _rate(sums + block * stays)
+        total += 2 * blocks_of_k * g.N * g.M * size / rate(sums + block * stays)
     # each operand comes from where it was before the call
     if plan.pack_a or g.transpose_a:
-        total += a / _rate(a + b)
+        total += a / rate(a + b)
     else:
         total += a / (_STRIDED if a + b < _SECOND else _STRIDED_FAR)
-    return total + b / _rate(a + b)
+    return total + b / rate(a + b)
 
 
-def _rate(held: float) -> float:
+def overlapped(work: float, moved: float) -> float:
+    """Cycles of work and of transfers of which the greater hides most of the lesser."""
+    return max(work, moved) + _HIDDEN * min(work, moved)
+
+
+def rate(held: float) -> float:
     """Bytes a cycle of what is read over and over, by how many bytes that are."""
     return next(rate for capacity, rate in _CACHES if held <= capacity)
 
@@ -211,12 +216,12 @@ def _copies(g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
             each = _SQUARE if width % 4 == 0 and g.K % 4 == 0 else _REST
             if min(width, g.K) < 4 or (extent % width and width % 4):
                 each = _ELEMENT
-            if width >= _sets(g.K * size) * _FEWEST_WAYS:  # a line is gone before its second half
+            if width >= sets_of(g.K * size) * _FEWEST_WAYS:  # a line is gone before its second half
                 each += _TURNED_FAR
             each += _TURNED_FAR if held * g.K * size > _SECOND else 0.0
         copy = held * g.K * size  # beside what it is made from
-        rate = _rate(copy if 2 * copy <= _CACHES[2][0] else inf)
-        total += extent * g.K * (each + _WRITTEN * size / rate)
+        speed = rate(copy if 2 * copy <= _CACHES[2][0] else inf)
+        total += extent * g.K * (each + _WRITTEN * size / speed)
     if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PERIOD:
         total += -(-g.M // of_block) * g.K * _PAGE
     return total

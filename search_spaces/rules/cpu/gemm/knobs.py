@@ -55,13 +55,14 @@ class Ways:
 
     Attributes:
         sizes, choices, tiles: of each way: the GEMM in it, the choices, its tiles by width.
-        default: the plan that the estimate thinks best.
+        default: the plan that the estimate thinks best. cycles: of it.
     """
 
     sizes: list[GemmSize]
     choices: list[Choices]
     tiles: list[Tiles]
     default: Plan
+    cycles: float
 
 
 @lru_cache(maxsize=256)
@@ -85,7 +86,7 @@ def ways_of(g: GemmSize, target: Target) -> Ways:
     plans = [
         default_plan(one, way, some, target) for one, way, some in zip(sizes.values(), ways, tiles)
     ]
-    return Ways([*sizes.values()], ways, tiles, min(plans, key=lambda one: one[1])[0])
+    return Ways([*sizes.values()], ways, tiles, *min(plans, key=lambda one: one[1]))
 
 
 def _covered(extent: int, lanes: int) -> float:

@@ -66,12 +66,12 @@ def _stored(stage: Stage, p: GemmStages) -> tuple[IterVar | None, IterVar, IterV
     plan, axes = p.plan, stage.op.axis
     ones, lead, rows, columns = ([axes[n] for n in part] for part in p.form.places)
     stage.reorder(*ones, *lead, *rows, *columns)
-    batch = _fused(stage, lead) if lead else None
-    jt, ji = stage.split(_fused(stage, columns), factor=plan.nr)
+    batch = fused(stage, lead) if lead else None
+    jt, ji = stage.split(fused(stage, columns), factor=plan.nr)
     vectors = stage.split(ji, factor=plan.lanes_of(p.form.size.dtype))
     strips, tile = [], [*vectors]
     if rows:
-        it, ii = stage.split(_fused(stage, rows), factor=plan.mr)
+        it, ii = stage.split(fused(stage, rows), factor=plan.mr)
         strips, tile = [it], [ii, *vectors]
     first, *middle = [*strips, jt] if plan.order == "rows" else [jt, *strips]
     outer, inner = stage.split(first, factor=plan.block_of(p.form.size))
@@ -80,7 +80,7 @@ def _stored(stage: Stage, p: GemmStages) -> tuple[IterVar | None, IterVar, IterV
     return batch, outer, inner
 
 
-def _fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
+def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
     """One loop over some neighbours."""
     first, *rest = axes
     for axis in rest:

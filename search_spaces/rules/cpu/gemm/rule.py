@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import Operation
@@ -12,7 +13,7 @@ from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, is_ahead
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.gemm.gemm import GemmStages, stages_of
-from whet.search_spaces.rules.cpu.gemm.knobs import plan_of
+from whet.search_spaces.rules.cpu.gemm.knobs import plan_of, ways_of
 from whet.search_spaces.rules.cpu.gemm.loops import schedule_gemm
 from whet.search_spaces.rules.producers import schedule_staged, staged_behind
 from whet.search_spaces.rules.vectors import lanes_of
@@ -33,13 +34,25 @@ class Gemm(Rule):
         """A sum of products of two loads, each with axes of its own, in float32 or float64."""
         return form_of(group) is not None
 
+    def cycles(self, group: Group) -> float | None:
+        """Those of the plan that is the default."""
+        form = form_of(group)
+        assert form is not None
+        packed = is_ahead(form.operands(group.anchor.op)[1].load.producer.op)
+        return ways_of(replace(form.size, packed=packed), group.target).cycles
+
     def rewrite(self, group: Group) -> Tensor | None:
         """Compute tiles, from panels of the operands, and read the result from them."""
         form, op = form_of(group), group.anchor.op
         assert form is not None
         a, b = (x.load.producer.op for x in form.operands(op))
         form = replace(form, size=replace(form.size, packed=is_ahead(b)))
-        plan = plan_of(Prefixed(group.cfg, group.prefix), form.size, group.target)
+        cfg = Prefixed(group.cfg, group.prefix)
+        plan = plan_of(cfg, form.size, group.target)
+        computed = _computed(group, a, b)
+        if computed:
+            cfg.multi_filter(_Fetches(computed))
+            plan = replace(plan, prefetch=0) if plan.lanes in computed else plan
         if plan.lanes == "rows":
             form, a, b = form.turned, b, a
         stages = stages_of(form, plan, op)
@@ -61,6 +74,24 @@ class Gemm(Rule):
         if group.consumers:
             s[group.anchor.op].compute_inline()
         schedule_gemm(s, note.stages, s[group.last.op], group.target)
+
+
+def _computed(group: Group, a: Operation, b: Operation) -> tuple[str, ...]:
+    """The ways to lay the lanes in which the operand read in rows is inlined, and has no memory."""
+    return tuple(way for way, op in (("columns", b), ("rows", a)) if op in group.inlined)
+
+
+@dataclass(frozen=True)
+class _Fetches:
+    """A constraint: only what is in memory is fetched ahead."""
+
+    ways: tuple[str, ...]
+
+    def __call__(self, view: Any) -> bool:
+        return view["prefetch"].val == 0 or view["lanes"].val not in self.ways
+
+    def __repr__(self) -> str:
+        return "only what is in memory is fetched ahead"
 
 
 def form_of(group: Group) -> GemmForm | None:

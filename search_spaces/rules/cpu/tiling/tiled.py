@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from whet.compiler.te import Schedule, Tensor
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
@@ -10,6 +11,7 @@ from whet.compiler.tir.expr import DATA_PAR, IterVar, PrimExpr, Reduce, Var
 from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import TILED, Group, constant_extents, is_ahead
+from whet.search_spaces.rules.cpu.gemm.rule import form_of
 from whet.search_spaces.rules.cpu.tiling.default import default_choices
 from whet.search_spaces.rules.cpu.tiling.loops import TiledStages, schedule_tiled
 from whet.search_spaces.rules.cpu.tiling.packing import packed_operands, reading_packed
@@ -20,8 +22,10 @@ from whet.search_spaces.rules.cpu.tiling.plan import (
     plan_of,
 )
 from whet.search_spaces.rules.cpu.tiling.spec import Loads, TiledSpec, spec_of
-from whet.search_spaces.rules.vectors import vector_registers
+from whet.search_spaces.rules.vectors import lanes_of, operation_bits, vector_registers
 
+_FEW_STEPS = 4  # of a GEMM that competes with the rule for GEMMs
+_STORE = 1.9  # cycles of a vector
 _QUICK_TILES = 12  # tiles of a quick space: the best guesses
 
 
@@ -39,6 +43,20 @@ class Tiled(Rule):
             and len(op.axis) > 0
             and constant_extents(op)
         )
+
+    def competes(self, group: Group) -> bool:
+        """A GEMM of a few steps of K: tiles are stored from registers at once."""
+        return form_of(group) is not None and prod(group.anchor.reduce_extents) <= _FEW_STEPS
+
+    def cycles(self, group: Group) -> float | None:
+        """Of a GEMM: the steps and the store of each vector; the least that there is to do."""
+        form, target = form_of(group), group.target
+        if form is None:
+            return None
+        g = form.size
+        wide = max(1.0, 8 * target.vector_bytes / operation_bits(target))
+        vectors = g.batch * g.N * -(-g.M // lanes_of(target, g.dtype))
+        return vectors * (wide / 2 * g.K + _STORE) / target.num_threads
 
     def rewrite(self, group: Group) -> Tensor | None:
         """Read copies of operands; with lanes along another axis, compute its transpose."""
