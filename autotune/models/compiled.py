@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,11 +15,11 @@ from whet.autotune.models.steps import Steps
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
 from whet.compiler.graph.executor import ARENA, Place, Step, model_function
-from whet.compiler.graph.fusion import views
 from whet.compiler.graph.image import linked
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.memory import Arena, planned
 from whet.compiler.graph.model import Call, Model
+from whet.compiler.graph.views import Views, views
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 
@@ -114,7 +115,7 @@ class Plan:
         self,
         graph: Graph,
         given: Sequence[GroupTask],
-        seen: Mapping[Value, Value],
+        seen: Views,
         target: Target,
         kernels: Mapping[str, Kernel],
         constants: Constants,
@@ -125,13 +126,13 @@ class Plan:
         self.constants = constants
         self.named = {v: Place(v.name) for v in (*graph.inputs, *graph.outputs)}
         # what is reshaped to an output is computed there
-        self.named |= {seen[v]: Place(v.name) for v in graph.outputs if v in seen}
+        self.named |= {seen[v].base: Place(v.name) for v in graph.outputs}
         self.arena = self._arena()
         self.calls = self._calls()
 
     def root(self, v: Value) -> Value:
-        """The value whose memory another one is."""
-        return self.views.get(v, v)
+        """The value whose memory another one is, or is part of."""
+        return self.views[v].base
 
     def _arena(self) -> Arena[Value]:
         first: dict[Value, int] = {}
@@ -147,8 +148,9 @@ class Plan:
 
     def place(self, v: Value) -> Place:
         """Where a value is that is no constant."""
-        r = self.root(v)
-        return self.named[r] if r in self.named else Place(ARENA, self.arena.offsets[r])
+        view = self.views[v]
+        at = self.named.get(view.base) or Place(ARENA, self.arena.offsets[view.base])
+        return replace(at, offset=at.offset + view.offset)
 
     @property
     def modules(self) -> dict[str, Module]:

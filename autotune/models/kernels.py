@@ -13,9 +13,10 @@ from whet.autotune.models.constants import Stored
 from whet.autotune.tasks.task import Task, create_task
 from whet.compiler import driver
 from whet.compiler.abi.signature import BufferParam
-from whet.compiler.graph.fusion import Fused, fused, views
+from whet.compiler.graph.fusion import Fused, fused
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.kinds import Kind, kind_of, tensors_of
+from whet.compiler.graph.views import views
 from whet.compiler.runtime.module import Module
 from whet.compiler.te import placeholder
 from whet.search_spaces.graph.stages import computed_ahead
@@ -45,11 +46,11 @@ class GroupTask:
 
 def group_tasks(graph: Graph, target: Target) -> list[GroupTask]:
     """The tasks of a graph's groups, in the order in which they run; views have none."""
-    seen = views(graph)
+    seen = views(graph).nodes
     known: dict[Hashable, Task] = {}
     found: list[GroupTask] = []
     for group in fused(graph):
-        if group.nodes[0].output in seen:
+        if group.nodes[0] in seen:
             continue
         packed = _packed(graph, group)
         key = _structure(group, packed)
