@@ -10,7 +10,7 @@ import numpy as np
 from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.constants import Constants, SharedConstants, Stored
 from whet.autotune.models.kernels import GroupTask, Kernel, built, group_tasks
-from whet.autotune.models.layouts import laid_out
+from whet.autotune.models.slices import arranged
 from whet.autotune.models.steps import Steps
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
@@ -56,7 +56,7 @@ def compiled_all(
         graphs, target, cache, owned: as of :func:`compiled`.
         steps: where kernels are told of.
     """
-    laid = [laid_out(graph, target) for graph in graphs]
+    laid = [arranged(graph, target) for graph in graphs]
     constants = Constants(laid) if len(laid) == 1 else SharedConstants(laid)
     plans = plans_of(laid, target, constants, cache, steps)
     for graph in (*graphs, *laid) if owned else ():
@@ -96,7 +96,7 @@ def model_tasks(graphs: Sequence[Graph], target: Target) -> list[tuple[Task, int
     """
     counts: dict[str, int] = {}
     tasks: dict[str, Task] = {}
-    for g in (g for graph in graphs for g in group_tasks(laid_out(graph, target), target)):
+    for g in (g for graph in graphs for g in group_tasks(arranged(graph, target), target)):
         tasks.setdefault(g.task.key, g.task)
         counts[g.task.key] = counts.get(g.task.key, 0) + 1
     found = [(task, counts[key]) for key, task in tasks.items()]
