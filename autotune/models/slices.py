@@ -16,6 +16,7 @@ from whet.autotune.models.layouts import laid_out
 from whet.compiler.graph.fusion import Fused, fused
 from whet.compiler.graph.ir import Graph, Node, Value
 from whet.compiler.graph.memory import ALIGNMENT
+from whet.compiler.graph.passes.heads import split_heads
 from whet.compiler.graph.passes.slices import batch_of, batched, with_slices
 from whet.compiler.graph.views import views
 from whet.compiler.target import Target
@@ -33,13 +34,15 @@ _GAIN = 0.97  # what slices must cost of the whole, as estimates are rough
 
 
 def arranged(graph: Graph, target: Target) -> Graph:
-    """The graph in the layouts and slices in which it runs.
+    """The graph in the form in which it runs: heads apart, its images' layouts, slices of batches.
 
     Args:
         graph: after its passes.
         target: canonical; for GPUs nothing changes.
     """
-    return in_slices(laid_out(graph, target), target)
+    if target.kind not in ("llvm", "c"):
+        return graph
+    return in_slices(laid_out(split_heads(graph), target), target)
 
 
 def in_slices(graph: Graph, target: Target) -> Graph:
