@@ -49,12 +49,21 @@ def test_what_can_be_sliced(operator, attrs, can):
     assert (len(nodes) == 1, len(values) == 2) == (can, can)
 
 
+def test_what_depends_on_the_place_itself_is_not_sliced():
+    g = GraphBuilder()
+    x = g.input("x", (4, 6), "float32")
+    graph = g.graph([g.add("trilu", [x], upper=True)])
+    assert not batched(graph)[1]
+
+
 def test_constants_that_differ_by_place_are_not_sliced():
     g = GraphBuilder()
     x = g.input("x", (4, 3, 5), "float32")
     own = g.constant(weights(4, 3, 5))
     one = g.constant(weights(1, 3, 5))
-    graph = g.graph([g.add("add", [x, own]), g.add("add", [x, one]), g.add("matmul", [x, x], transpose_b=True)])
+    graph = g.graph(
+        [g.add("add", [x, own]), g.add("add", [x, one]), g.add("matmul", [x, x], transpose_b=True)]
+    )
     assert [n in batched(graph)[1] for n in graph.nodes] == [False, True, True]
 
 
@@ -75,7 +84,11 @@ def test_large_images_are_computed_one_by_one():
     convs = [n for n in made.nodes if n.operator == "conv"]
     assert {n.output.shape[0] for n in convs} < {1, 2, 4}
     assert [n.output.shape for n in made.nodes if n.operator == "gemm"] == [(8, 40000)]
-    for graph, target in ((large(1), TARGET), (large(8), "cuda -arch=sm_80"), (large(8, 4), TARGET)):
+    for graph, target in (
+        (large(1), TARGET),
+        (large(8), "cuda -arch=sm_80"),
+        (large(8, 4), TARGET),
+    ):
         graph = optimized(graph)
         made = arranged(graph, whet.Target(target).canonical())
         assert not any(n.operator in ("slice", "concat") for n in made.nodes)

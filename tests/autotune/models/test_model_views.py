@@ -97,7 +97,9 @@ def drawn(seed):
             made = g.add("reshape", [g.add("tanh", [flat])], shape=a.shape), np.tanh(a)
         if made[1].shape[0] <= 64:
             known.append(made)
-    chosen = rng.sample(known[1:], min(len(known) - 1, 4)) or [(g.add("exp", [x]), np.exp(known[0][1]))]
+    chosen = rng.sample(known[1:], min(len(known) - 1, 4)) or [
+        (g.add("exp", [x]), np.exp(known[0][1]))
+    ]
     outputs = g.apart([v for v, _ in chosen], [f"out{k}" for k in range(len(chosen))])
     return g.graph(outputs), array, [a for _, a in chosen]
 

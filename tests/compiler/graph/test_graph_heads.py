@@ -36,7 +36,9 @@ def drawn(seed):
     can &= axes != (0, 1, 3, 2)
     made = g.add("transpose", [cut], axes=axes)
     if rng.random() < 0.5:
-        made = g.add("multiply", [made, g.constant(np.float32([0.3]).reshape(rng.choice(((), (1,)))))])
+        made = g.add(
+            "multiply", [made, g.constant(np.float32([0.3]).reshape(rng.choice(((), (1,)))))]
+        )
     outputs = [made]
     if rng.random() < 0.3:
         outputs.append(g.add("exp", [rng.choice((y, cut))]))
