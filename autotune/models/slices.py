@@ -25,8 +25,8 @@ from whet.search_spaces.rules.vectors import lanes_of, operation_bits
 
 _MOST_SLICES = 16  # of a batch: each is calls of its own
 _FRESH = ((2.5e5, 50.0), (1e6, 20.0), (4e6, 14.0), (8e6, 6.0), (3.2e7, 3.0))
-"""Bytes a cycle of what kernels hand on, by the bytes that one of them reads and writes; measured on
-a MobileNet-v2 of 8 images. A result has left a cache before its first byte is read again."""
+"""Bytes a cycle of what kernels hand on, by the bytes that one of them reads and writes: where
+these fill a cache, a result has left it before its first byte is read. Of a MobileNet-v2."""
 _CHANGE = 1e5  # cycles that a change of sizes must be worth: it is more kernels to build
 _CALL = 300.0  # cycles of a kernel's call
 _COPIED = 4.0  # times the bytes of what is copied, both ways and into memory

@@ -87,7 +87,8 @@ def _address(b: Buffer, offset: int, only_read: bool) -> PrimExpr:
     """The address of so many bytes, of whole elements, behind the start of an array."""
     shape = [int(d) for d in b.shape]
     size = math.prod(shape)
-    place, left = [], offset // dt.itemsize(b.dtype)
+    place: list[PrimExpr] = []
+    left = offset // dt.itemsize(b.dtype)
     for extent in reversed(shape):
         left, at = divmod(left, max(extent, 1))
         place.insert(0, const(at))

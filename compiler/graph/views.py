@@ -4,8 +4,8 @@
     y = slice(x, rows)       y is where those rows are in x
     y = concat(a, b)         a and b are computed where they are in y
 
-A slice or a concatenation is a view where its parts lie whole in memory, one behind the other: along
-the first axis whose extent is not 1.
+A slice or a concatenation is a view where its parts lie whole in memory, one behind the other:
+along the first axis whose extent is not 1.
 """
 
 from __future__ import annotations

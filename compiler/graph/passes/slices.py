@@ -2,9 +2,9 @@
 
     conv, conv of 8 images      conv, conv of image 0; conv, conv of image 1; ...
 
-What lies between two nodes of one slice is still in the caches when it is read. Slices of inputs and
-the concatenations behind them are views (:mod:`whet.compiler.graph.views`), so that nothing is
-copied. The first axis is the batch: which nodes treat its places alike follows from their loops.
+What lies between two nodes of one slice is still in the caches when it is read. Slices of inputs
+and the concatenations behind them are views (:mod:`whet.compiler.graph.views`): nothing is copied.
+The first axis is the batch: which nodes treat its places alike follows from their loops.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _by_places(node: Node, values: Collection[Value], many: int) -> bool:
     for op in post_order([t.op for t in made]):
         if inside.isdisjoint(t.op for t in op.input_tensors):
             continue
-        if not isinstance(op, ComputeOp) or not op.axis or int(op.axis[0].dom.extent) != many:
+        if not isinstance(op, ComputeOp) or not op.axis or int(op.output_shape(0)[0]) != many:
             return False
         if not all(_reads_by_place(e, op.axis[0].var, inside) for e in op.body):
             return False
@@ -120,8 +120,8 @@ def with_slices(graph: Graph, runs: Sequence[Run]) -> Graph:
 
     Args:
         graph: the old one.
-        runs: all nodes, in order; their sizes divide the batch. Nodes of smaller sizes can be sliced,
-            or read nothing that holds the batch.
+        runs: all nodes, in order; their sizes divide the batch. Nodes of smaller sizes can be
+            sliced, or read nothing that holds the batch.
     """
     work = _Slicing(graph)
     for nodes, size in runs:

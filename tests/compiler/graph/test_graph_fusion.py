@@ -8,7 +8,7 @@ import pytest
 from whet.compiler.graph import GraphBuilder
 from whet.compiler.graph.fusion import fused
 from whet.compiler.graph.kinds import Kind, kind_of
-from whet.compiler.graph.views import View, views
+from whet.compiler.graph.views import views
 
 
 def conv(g, x, channels, **more):
