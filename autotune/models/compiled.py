@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.constants import Constants, SharedConstants, Stored
 from whet.autotune.models.kernels import GroupTask, Kernel, built, group_tasks
-from whet.autotune.models.layouts import laid_out
+from whet.autotune.models.slices import arranged
 from whet.autotune.models.steps import Steps
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
 from whet.compiler.graph.executor import ARENA, Place, Step, model_function
-from whet.compiler.graph.fusion import views
 from whet.compiler.graph.image import linked
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.memory import Arena, planned
 from whet.compiler.graph.model import Call, Model
+from whet.compiler.graph.views import Views, views
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 
@@ -55,7 +56,7 @@ def compiled_all(
         graphs, target, cache, owned: as of :func:`compiled`.
         steps: where kernels are told of.
     """
-    laid = [laid_out(graph, target) for graph in graphs]
+    laid = [arranged(graph, target) for graph in graphs]
     constants = Constants(laid) if len(laid) == 1 else SharedConstants(laid)
     plans = plans_of(laid, target, constants, cache, steps)
     for graph in (*graphs, *laid) if owned else ():
@@ -95,7 +96,7 @@ def model_tasks(graphs: Sequence[Graph], target: Target) -> list[tuple[Task, int
     """
     counts: dict[str, int] = {}
     tasks: dict[str, Task] = {}
-    for g in (g for graph in graphs for g in group_tasks(laid_out(graph, target), target)):
+    for g in (g for graph in graphs for g in group_tasks(arranged(graph, target), target)):
         tasks.setdefault(g.task.key, g.task)
         counts[g.task.key] = counts.get(g.task.key, 0) + 1
     found = [(task, counts[key]) for key, task in tasks.items()]
@@ -114,7 +115,7 @@ class Plan:
         self,
         graph: Graph,
         given: Sequence[GroupTask],
-        seen: Mapping[Value, Value],
+        seen: Views,
         target: Target,
         kernels: Mapping[str, Kernel],
         constants: Constants,
@@ -125,13 +126,13 @@ class Plan:
         self.constants = constants
         self.named = {v: Place(v.name) for v in (*graph.inputs, *graph.outputs)}
         # what is reshaped to an output is computed there
-        self.named |= {seen[v]: Place(v.name) for v in graph.outputs if v in seen}
+        self.named |= {seen[v].base: Place(v.name) for v in graph.outputs}
         self.arena = self._arena()
         self.calls = self._calls()
 
     def root(self, v: Value) -> Value:
-        """The value whose memory another one is."""
-        return self.views.get(v, v)
+        """The value whose memory another one is, or is part of."""
+        return self.views[v].base
 
     def _arena(self) -> Arena[Value]:
         first: dict[Value, int] = {}
@@ -147,8 +148,9 @@ class Plan:
 
     def place(self, v: Value) -> Place:
         """Where a value is that is no constant."""
-        r = self.root(v)
-        return self.named[r] if r in self.named else Place(ARENA, self.arena.offsets[r])
+        view = self.views[v]
+        at = self.named.get(view.base) or Place(ARENA, self.arena.offsets[view.base])
+        return replace(at, offset=at.offset + view.offset)
 
     @property
     def modules(self) -> dict[str, Module]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,10 @@ from whet.autotune.models.constants import Stored
 from whet.autotune.tasks.task import Task, create_task
 from whet.compiler import driver
 from whet.compiler.abi.signature import BufferParam
-from whet.compiler.graph.fusion import Fused, fused, views
+from whet.compiler.graph.fusion import Fused, fused
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.kinds import Kind, kind_of, tensors_of
+from whet.compiler.graph.views import views
 from whet.compiler.runtime.module import Module
 from whet.compiler.te import placeholder
 from whet.search_spaces.graph.stages import computed_ahead
@@ -45,11 +46,11 @@ class GroupTask:
 
 def group_tasks(graph: Graph, target: Target) -> list[GroupTask]:
     """The tasks of a graph's groups, in the order in which they run; views have none."""
-    seen = views(graph)
+    seen = views(graph).nodes
     known: dict[Hashable, Task] = {}
     found: list[GroupTask] = []
     for group in fused(graph):
-        if group.nodes[0].output in seen:
+        if group.nodes[0] in seen:
             continue
         packed = _packed(graph, group)
         key = _structure(group, packed)
@@ -59,11 +60,21 @@ def group_tasks(graph: Graph, target: Target) -> list[GroupTask]:
     return found
 
 
+_REORDERS = ("conv_transpose",)
+"""Operators that multiply their weights in another order, and mark those as computed ahead."""
+
+
 def _task(group: Fused, packed: Collection[Value], target: Target) -> Task:
     """The task of a group; the weights among ``packed`` are computed ahead."""
     tensors = [placeholder(v.shape, v.dtype, f"p{k}") for k, v in enumerate(group.inputs)]
-    given = {v: computed_ahead(t) if v in packed else t for v, t in zip(group.inputs, tensors)}
-    made = tensors_of(group.nodes, given)
+    reordered = {n: n.inputs[1] for n in group.nodes if n.operator in _REORDERS}
+    whole = set(packed).difference(reordered.values())
+    given = {v: computed_ahead(t) if v in whole else t for v, t in zip(group.inputs, tensors)}
+    nodes = [
+        replace(n, attrs={**n.attrs, "ahead": computed_ahead}) if reordered.get(n) in packed else n
+        for n in group.nodes
+    ]
+    made = tensors_of(nodes, given)
     outputs = [made[v] for v in group.outputs]
     return create_task(None, [*tensors, *outputs], target, outputs=outputs)
 

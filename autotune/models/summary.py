@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from whet.autotune.models.kernels import group_tasks
 from whet.compiler.abi.tuned_by import TunedBy
-from whet.compiler.graph.fusion import views
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.kinds import Kind, kind_of
+from whet.compiler.graph.views import Views, views
 from whet.compiler.target import Target
 from whet.search_spaces.template.config_scope import resolved_in_force
 
@@ -22,7 +22,7 @@ class GroupRow:
         operators: that it computes, in order.
         kind: of its loops, the hardest one's.
         origins: what its nodes were in the model's file.
-        inputs: the values that it reads, constants left out; a view is the value that is viewed.
+        inputs: the values that it reads, constants left out; of a view, the values that it shows.
         outputs: the values that it makes.
         flop: its arithmetic operations.
         moved: bytes of its arguments.
@@ -65,7 +65,7 @@ def group_rows(graph: Graph, target: Target) -> list[GroupRow]:
             by = resolved_in_force(g.task.workload).tuned_by
         nodes = g.group.nodes
         kinds = [k for k in map(kind_of, nodes) if k is not Kind.OPAQUE]
-        read = [seen.get(v, v) for v in g.group.inputs]
+        read = list(dict.fromkeys(s for v in g.group.inputs for s in _sources(graph, seen, v)))
         rows.append(
             GroupRow(
                 operators=tuple(n.operator for n in nodes),
@@ -80,6 +80,14 @@ def group_rows(graph: Graph, target: Target) -> list[GroupRow]:
             )
         )
     return rows
+
+
+def _sources(graph: Graph, seen: Views, v: Value) -> list[Value]:
+    """The values of kernels, inputs and constants that a value is or shows."""
+    made = graph.producers.get(v)
+    if made is None or made not in seen.nodes:
+        return [v]
+    return [s for x in made.reads for s in _sources(graph, seen, x)]
 
 
 def timed_rows(rows: Sequence[GroupRow], seconds: Sequence[float]) -> list[GroupRow]:

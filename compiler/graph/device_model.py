@@ -106,8 +106,8 @@ class DeviceConstants:
         pack(*weights, *(_of(memory, o, p) for o, p in zip(upload.offsets, params)))
 
 
-_Step = tuple[ReadyPlan, list[Any], list[tuple[int, int]]]
-"""A call made ready: its plan, its slots, and which of them are inputs or outputs."""
+_Step = tuple[ReadyPlan, list[Any], list[tuple[int, int, int]]]
+"""A call made ready: its plan, its slots, which of them are in inputs or outputs, and where."""
 
 
 class DeviceModel(Model):
@@ -210,8 +210,8 @@ class DeviceModel(Model):
         memory.context.discard(memory.address, memory.nbytes)
         for ready, slots, open_slots in steps:
             filled = list(slots)
-            for at, k in open_slots:
-                filled[at] = arrays[k].address
+            for at, k, offset in open_slots:
+                filled[at] = arrays[k].address + offset
             ready.run(filled)
         for x, taken in zip(given, arrays):
             if taken is not x and is_shared(x):
@@ -286,7 +286,9 @@ class DeviceModel(Model):
     def _step(self, call: Call, memory: Mapping[str, DeviceArray], names: list[str]) -> _Step:
         ready, slots = self._launcher(call).prepared(self._views(call, memory))
         open_slots = [
-            (at, names.index(p.argument)) for at, p in enumerate(call.places) if p.argument in names
+            (at, names.index(p.argument), p.offset)
+            for at, p in enumerate(call.places)
+            if p.argument in names
         ]
         return ready, slots, open_slots
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from whet.compiler.abi.entry import RETURN
 from whet.compiler.graph.ir import Value
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.constants import const
 from whet.compiler.tir.expr import NE, BufferLoad, Call, PrimExpr, StringImm, Var
@@ -83,8 +84,13 @@ def _call(step: Step, buffers: Mapping[str, Buffer], read_only: Collection[str])
 
 
 def _address(b: Buffer, offset: int, only_read: bool) -> PrimExpr:
-    """The address of so many bytes behind the start of an array of bytes; else of its start."""
-    place = (const(offset),) if b.dtype == "uint8" and offset else (const(0),) * b.ndim
-    size = math.prod(int(d) for d in b.shape)
+    """The address of so many bytes, of whole elements, behind the start of an array."""
+    shape = [int(d) for d in b.shape]
+    size = math.prod(shape)
+    place: list[PrimExpr] = []
+    left = offset // dt.itemsize(b.dtype)
+    for extent in reversed(shape):
+        left, at = divmod(left, max(extent, 1))
+        place.insert(0, const(at))
     mask = const(1 if only_read else 3)
-    return Call("handle", "tvm_access_ptr", (BufferLoad(b, place), const(size), mask))
+    return Call("handle", "tvm_access_ptr", (BufferLoad(b, tuple(place)), const(size), mask))

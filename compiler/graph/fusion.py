@@ -4,17 +4,18 @@ After Relay's (T. Chen et al., TVM): post-dominators, and a union-find over the 
 node joins the one through which everything that it makes passes, where the kinds on all paths to
 there allow it. What a group makes and others read is its last node's output, nothing else.
 
-Reshapes are no kernels where they are views of memory: :func:`views`.
+Views are no kernels: :mod:`whet.compiler.graph.views`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from whet.compiler.graph.ir import Graph, Node, Value
 from whet.compiler.graph.kinds import Kind, kind_of, stores_all
+from whet.compiler.graph.views import views
 
 _MOST_NODES = 64  # of a group: what is compiled in one piece
 
@@ -39,28 +40,6 @@ class Fused:
         return "_".join(n.operator for n in self.nodes)
 
 
-def views(graph: Graph) -> Mapping[Value, Value]:
-    """Values that are another one's memory, read with another shape: value -> whose memory it is.
-
-    An output of the graph has memory of its own, which the caller gives. What is reshaped to one is
-    computed there, if nobody else gave it a place; else the reshape is a copy, and no view.
-    """
-    found: dict[Value, Value] = {}
-    taken: set[Value] = {*graph.inputs, *graph.outputs, *graph.constants}
-    outputs = set(graph.outputs)
-    for node in graph.nodes:
-        if node.operator != "reshape" or 0 in node.output.shape:
-            continue
-        (source,) = node.reads
-        base = found.get(source, source)
-        if node.output in outputs:
-            if base in taken:
-                continue
-            taken.add(base)
-        found[node.output] = base
-    return found
-
-
 def fused(graph: Graph) -> tuple[Fused, ...]:
     """The groups of a graph, in an order in which they can run; views are groups of their own."""
     return _Fusion(graph).groups()
@@ -71,8 +50,8 @@ class _Fusion:
         self.graph = graph
         self.nodes = graph.nodes
         self.place = {n: k for k, n in enumerate(self.nodes)}
-        seen = views(graph)
-        self.kinds = [Kind.OPAQUE if n.output in seen else kind_of(n) for n in self.nodes]
+        seen = views(graph).nodes
+        self.kinds = [Kind.OPAQUE if n in seen else kind_of(n) for n in self.nodes]
         outputs = set(graph.outputs)
         self.readers = [
             None

@@ -46,8 +46,12 @@ def _conv_transpose(
     padding: Sequence[int],
     output_padding: Sequence[int],
     dilation: Sequence[int] | int = 1,
+    ahead: Callable[[Tensor], Tensor] = lambda weight: weight,
 ) -> Tensor:
-    """The transpose of a convolution of channels first, weights (CI, CO, window ...)."""
+    """The transpose of a convolution of channels first, weights (CI, CO, window ...).
+
+    ``ahead`` marks weights, in the order in which they are multiplied, as made beforehand.
+    """
     name = _name(x, _LAYOUTS).replace("_", "_transpose_")
     made = transposed_convolution(
         x,
@@ -58,6 +62,7 @@ def _conv_transpose(
         None,
         name,
         dilation if isinstance(dilation, int) else list(dilation),
+        ahead,
     )
     return made if bias is None else _with_bias(made, bias)
 

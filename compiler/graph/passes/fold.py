@@ -1,4 +1,4 @@
-"""fold_constants: operators that only move or scale known arrays are computed by numpy, here."""
+"""fold_constants: elementwise operators and moves of known arrays are computed by numpy, here."""
 
 from __future__ import annotations
 
@@ -13,22 +13,41 @@ from whet.compiler.graph.passes.rewriting import Rewriting, rewritten
 MOST_BYTES = 1 << 28  # of a result: what is larger, as an expanded constant, is computed later
 
 _OPERATORS: Mapping[str, Callable[..., Any]] = {
+    "abs": np.abs,
     "add": np.add,
     "cast": lambda x, dtype: x.astype(dtype),
+    "ceil": lambda x: _rounded(np.ceil, x),
     "concat": lambda *x, axis: np.concatenate(x, axis),
+    "cos": lambda x: _rounded(np.cos, x),
     "divide": lambda x, y: np.divide(x, y) if x.dtype.kind == "f" else None,
+    "exp": lambda x: _rounded(np.exp, x),
     "expand": lambda x, shape: np.broadcast_to(x, shape),
     "flip": lambda x, axis: np.flip(x, axis),
+    "floor": lambda x: _rounded(np.floor, x),
     "identity": lambda x: x,
+    "log": lambda x: _rounded(np.log, x),
+    "maximum": np.maximum,
+    "minimum": np.minimum,
     "multiply": np.multiply,
     "negative": np.negative,
     "reshape": lambda x, shape: x.reshape(shape),
-    "rsqrt": lambda x: (1 / np.sqrt(x.astype(np.float64))).astype(x.dtype),
+    "rsqrt": lambda x: _rounded(lambda y: 1 / np.sqrt(y), x),
+    "sin": lambda x: _rounded(np.sin, x),
     "slice": lambda x, begin, end, step, axes: x[_slices(x, begin, end, step, axes)],
     "sqrt": np.sqrt,
     "subtract": np.subtract,
+    "tanh": lambda x: _rounded(np.tanh, x),
     "transpose": lambda x, axes: x.transpose(axes),
 }
+
+
+def _rounded(function: Callable[..., Any], x: np.ndarray) -> np.ndarray | None:
+    """A function of floats, computed in float64 and rounded once."""
+    if x.dtype.kind != "f":
+        return None
+    with np.errstate(all="ignore"):
+        made: np.ndarray = function(x.astype(np.float64)).astype(x.dtype)
+    return made
 
 
 def fold_constants(graph: Graph) -> Graph:

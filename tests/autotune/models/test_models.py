@@ -319,3 +319,23 @@ def test_outputs_that_nobody_reads(read):
     found = [found] if isinstance(found, np.ndarray) else found
     for one, k in zip(found, read, strict=True):
         np.testing.assert_array_equal(one, right[k])
+
+
+def test_weights_of_transposed_convolutions_are_packed_when_they_are_built(seeds):
+    """In the order in which they are multiplied, phase by phase."""
+    for seed in seeds(1):
+        of = drawn(seed)
+        g = GraphBuilder()
+        channels = 33 + seed % 5
+        x, w = g.input("x", (1, 8, 48, 48), "float32"), of(8, channels, 4, 4)
+        window = {"strides": [2, 2], "padding": [1, 1], "output_padding": [0, 0]}
+        model = built(g.graph([g.add("conv_transpose", [x, g.constant(w)], **window)]))
+        (kernel,) = model._kernels.values()
+        taken = kernel.artifact.signatures[0].params[1]
+        assert tuple(int(str(n)) for n in taken.shape) != w.shape
+        array, full = of(1, 8, 48, 48), np.zeros((1, channels, 98, 98))
+        for i in range(4):
+            for j in range(4):
+                part = np.einsum("ncyx,co->noyx", array.astype("float64"), w[:, :, i, j])
+                full[:, :, i : i + 96 : 2, j : j + 96 : 2] += part
+        np.testing.assert_allclose(model(array), full[:, :, 1:-1, 1:-1], rtol=1e-4, atol=1e-4)

@@ -1,6 +1,7 @@
 """What each pass makes of a graph; that it computes the same is tested where models run."""
 
 import numpy as np
+import pytest
 
 from whet.compiler.graph import GraphBuilder
 from whet.compiler.graph.passes import PASSES, optimized
@@ -59,6 +60,19 @@ def test_what_is_known_is_computed():
     assert operators(made) == ["matmul"]
     (array,) = made.constants.values()
     np.testing.assert_array_equal(array, 2 * numbers(4, 4).T)
+
+
+@pytest.mark.parametrize(
+    "operator", ["abs", "ceil", "cos", "exp", "floor", "log", "rsqrt", "sin", "tanh"]
+)
+def test_known_floats_are_computed_and_rounded_once(operator):
+    g = GraphBuilder()
+    x = np.random.default_rng(0).uniform(0.1, 3, (3, 4)).astype("float32")
+    made = optimized(g.graph([g.add(operator, [g.constant(x)])]))
+    own = getattr(np, operator, lambda v: 1 / np.sqrt(v))
+    (array,) = (made.constants[v] for n in made.nodes for v in n.reads)
+    assert [n.operator for n in made.nodes] == ["identity"]
+    np.testing.assert_array_equal(array, own(x.astype("float64")).astype("float32"))
 
 
 def test_transposes_go_into_products_and_cancel():

@@ -43,7 +43,7 @@ def show_model(
         output: the drawing's file.
     """
     import whet
-    from whet.autotune.models.layouts import laid_out
+    from whet.autotune.models.slices import arranged
     from whet.autotune.models.steps import Steps
     from whet.autotune.models.summary import group_rows, timed_rows
     from whet.autotune.models.untuned import TuneModel, log_of_model
@@ -61,7 +61,7 @@ def show_model(
         graph = optimized(whet.from_onnx(read, shapes))
         with contextlib.nullcontext() if tuned is None else log_of_model(tuned, tuning, chosen):
             steps.at("layouts")
-            laid = laid_out(graph, chosen)
+            laid = arranged(graph, chosen)
             steps.at("groups")
             rows = group_rows(laid, chosen)
     gpu = chosen.kind == "cuda"
