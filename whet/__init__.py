@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from whet.compiler import arith, driver, instrument, runtime, target, te, tir, topi
     from whet.compiler.driver import lower
     from whet.compiler.emulator import Unwritten, run_kernel
+    from whet.compiler.graph.symbolic.sizes import dynamic
     from whet.compiler.errors import (
         ArgumentError,
         ArtifactError,
@@ -113,6 +114,7 @@ _HOMES = {
     "create_task": "whet.autotune",
     "cuda": "whet.compiler.runtime.arrays.device",
     "device": "whet.compiler.runtime.arrays.device",
+    "dynamic": "whet.compiler.graph.symbolic.sizes",
     "ext_dev": "whet.compiler.runtime.arrays.device",
     "from_onnx": "whet.frontends.onnx",
     "from_torch": "whet.frontends.torch",

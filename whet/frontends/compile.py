@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from whet.autotune.tasks.task import Task
     from whet.compiler.graph.model import Model
     from whet.compiler.runtime.arrays.device import Device
+    from whet.compiler.graph.symbolic.model import SymbolicModel
     from whet.frontends.buckets import Shapes
+    from whet.frontends.symbols import Family
 
 
 def compile(
@@ -39,7 +41,8 @@ def compile(
         model: an ONNX file, its bytes, a ``ModelProto``, an ``ExportedProgram`` of PyTorch, a
             ``torch.nn.Module`` with ``inputs``, or a :class:`~whet.compiler.graph.Graph`.
         shapes: an input's name -> its shape, or a symbolic dimension's name -> its extent. Several
-            of them, ``{"batch": [1, 4]}``, or a list of such dicts, are buckets.
+            of them, ``{"batch": [1, 4]}``, or a list of such dicts, are buckets. A size that is
+            ``whet.dynamic(1, 64)`` stays a symbol, as do the open ones of an ``ExportedProgram``.
         target: what to compile for; None: the target in force, else this machine's CPU.
         log: a tuning log, its path or its URL: kernels take their best configs from it.
         constants: an input's name -> its value, where shapes depend on it.
@@ -54,7 +57,8 @@ def compile(
         ``model(x)``, which returns new arrays; ``model.run([x], out=[y])`` fills given ones: a
         :class:`~whet.compiler.graph.model.Model`; for GPUs a
         :class:`~whet.compiler.graph.device_model.DeviceModel`; of buckets a
-        :class:`~whet.compiler.graph.buckets.BucketModel`, which has one of these for each.
+        :class:`~whet.compiler.graph.buckets.BucketModel`, which has one of these for each; with
+        symbols a :class:`~whet.compiler.graph.symbolic.model.SymbolicModel`.
 
     Raises:
         ArgumentError: the model cannot be read, or is not supported; the text names the node.
@@ -63,8 +67,14 @@ def compile(
     """
     from whet.autotune.models.cache import model_key
     from whet.compiler.graph.buckets import BucketModel
+    from whet.frontends.symbols import open_sizes
 
     began, given = time.monotonic(), model
+    family = open_sizes("compile", model, shapes, constants, inputs)
+    if family is not None:
+        chosen = _target(target)
+        build = _Build(given, shapes, chosen, target, log, _placed(chosen, device), began)
+        return build.symbolic(family, _cache(cache))
     model, shapes, owned = _imported("compile", model, shapes, constants, inputs)
     chosen = _target(target)
     where = _placed(chosen, device)
@@ -165,6 +175,20 @@ class _Build:
             if self.target.kind.row.has_threads:
                 return list(device_models(graphs, self.target, self.device, steps))
             return compiled_all(graphs, self.target, cache, owned, steps)
+
+    def symbolic(self, family: Family, cache: ModelCache | None) -> SymbolicModel:
+        """One model for all sizes of a family's ranges."""
+        from whet.autotune.models.steps import Steps
+        from whet.autotune.models.symbolic import symbolic_model
+
+        if self.target.kind != "llvm":
+            raise TargetError(
+                f"a model with the symbols {', '.join(family.ranges)} for {self.target.kind}",
+                "sizes stay symbols in models for CPUs", "shapes={'batch': [1, 8]} are buckets",
+            )  # fmt: skip
+        steps = Steps("compiling", self.began)
+        with self._records():
+            return symbolic_model(family.at, family.ranges, self.target, cache, steps)
 
     def _records(self) -> contextlib.AbstractContextManager[Any]:
         """The log in force."""

@@ -1,0 +1,216 @@
+"""The graphs of a model at several sizes as one graph whose sizes are polynomials of symbols.
+
+A model's file says by arithmetic on shapes what its sizes are, and front ends compute it for given
+sizes. So a model is looked at with several: the graphs must be alike but for integers, each of
+which is a polynomial of the symbols. What is not, is refused by the name of its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.abi.extent import Extent, Shape, evaluate
+from whet.compiler.errors import ArgumentError
+from whet.compiler.graph.ir import Graph, Node, Value
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, is_open, looked_at
+
+_WAY_OUT = "sizes of which each has a model of its own are buckets: shapes={'batch': [1, 8]}"
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicGraph:
+    """A graph whose sizes depend on symbols.
+
+    Attributes:
+        graph: at the greatest sizes.
+        ranges: symbol -> its range.
+        shapes: value -> its extents.
+        attrs: node -> its attributes, with extents in the place of integers.
+    """
+
+    graph: Graph
+    ranges: Mapping[str, Dynamic]
+    shapes: Mapping[Value, Shape]
+    attrs: Mapping[Node, Mapping[str, Any]]
+
+    def is_fixed(self, values: Sequence[Value], nodes: Sequence[Node] = ()) -> bool:
+        """True if no symbol stands in the sizes of values and nodes."""
+        extents = [d for v in values for d in self.shapes[v]]
+        extents += [d for n in nodes for d in integers(self.attrs[n])]
+        return not any(map(is_open, extents))
+
+
+def generalised(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic]) -> SymbolicGraph:
+    """One graph for all sizes of some ranges.
+
+    Args:
+        at: gives the graph after its passes for sizes.
+        ranges: symbol -> its range.
+
+    Raises:
+        ArgumentError: the graphs differ in more than sizes.
+    """
+    points = looked_at(ranges)
+    first = at(points[0])
+    text, values = _described(first)
+    columns = [values]
+    cut: dict[Value, bool] = {}
+    for point in points[1:]:
+        other = at(point)
+        own, numbers = _described(other)
+        if own != text:
+            raise _different(first, other, text, own, points[0], point)
+        columns.append(numbers)
+        for v, w in zip(_constants(first), _constants(other)):
+            if not _same(first.constants[v], other.constants[w], v, cut):
+                raise ArgumentError(
+                    _request(points[0]), f"the constant %{v.name} has other elements at {point}",
+                    _WAY_OUT,
+                )  # fmt: skip
+    rows = list(zip(*columns))
+    known = {row: fitted(points, row) for row in set(rows)}
+    found = [known[row] for row in rows]
+    made = _filled(first, iter(found), ranges)
+    _check_ends(at, made)
+    return _with_slices(made, [v for v in cut if cut[v]])
+
+
+def integers(data: Any) -> Iterator[Extent]:
+    """The integers and extents in a node's attributes."""
+    if isinstance(data, Mapping):
+        data = list(data.values())
+    if isinstance(data, list | tuple):
+        for one in data:
+            yield from integers(one)
+    elif not isinstance(data, bool | str | float | type(None)):
+        yield data
+
+
+def filled(data: Any, change: Callable[[Any], Any]) -> Any:
+    """A node's attributes with other integers, in the order of :func:`integers`."""
+    if isinstance(data, Mapping):
+        return {k: filled(v, change) for k, v in data.items()}
+    if isinstance(data, list | tuple):
+        return type(data)(filled(x, change) for x in data)
+    return data if isinstance(data, bool | str | float | type(None)) else change(data)
+
+
+def _described(graph: Graph) -> tuple[list[Any], list[int]]:
+    """A graph as a list of its nodes without integers, and all integers."""
+    place = {v: k for k, v in enumerate(graph.inputs)}
+    numbers = [d for v in graph.inputs for d in v.shape]
+    text: list[Any] = []
+    for n in graph.nodes:
+        for v in (*n.reads, *n.outputs):
+            if v not in place:
+                place[v] = len(place)
+                numbers += v.shape
+        used = tuple(None if v is None else place[v] for v in n.inputs)
+        made = tuple((place[v], len(v.shape), v.dtype) for v in n.outputs)
+        text.append((n.operator, used, made, repr(filled(n.attrs, lambda _: 0))))
+        numbers += [int(d) for d in integers(n.attrs)]
+    text.append(tuple(place[v] for v in graph.outputs))
+    return text, numbers
+
+
+def _constants(graph: Graph) -> list[Value]:
+    """The constants in the order of their use."""
+    return list(dict.fromkeys(v for n in graph.nodes for v in n.reads if v in graph.constants))
+
+
+def _filled(
+    graph: Graph, found: Iterator[Extent | None], ranges: Mapping[str, Dynamic]
+) -> SymbolicGraph:
+    """The graph with the extents that were found."""
+    shapes: dict[Value, Shape] = {}
+    attrs: dict[Node, Mapping[str, Any]] = {}
+
+    def take(what: str) -> Extent:
+        one = next(found)
+        if one is None:
+            names = ", ".join(ranges)
+            why = f"a size of {what} is no polynomial of {names} with integer factors"
+            raise ArgumentError(_request(ranges), why, _WAY_OUT)
+        return one
+
+    for v in graph.inputs:
+        shapes[v] = tuple(take(str(v)) for _ in v.shape)
+    for n in graph.nodes:
+        for v in (*n.reads, *n.outputs):
+            if v not in shapes:
+                shapes[v] = tuple(take(n.origin or str(n)) for _ in v.shape)
+        attrs[n] = filled(n.attrs, lambda _, n=n: take(n.origin or str(n)))
+    return SymbolicGraph(graph, ranges, shapes, attrs)
+
+
+def _same(first: np.ndarray, other: np.ndarray, v: Value, cut: dict[Value, bool]) -> bool:
+    """True if a constant is the same, or the first part of the one at the greatest sizes."""
+    if first.shape != other.shape:
+        cut[v] = True
+        part = first[tuple(slice(d) for d in other.shape)]
+        return part.shape == other.shape and _equal(part, other)
+    return first is other or _equal(first, other)
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def _check_ends(at: Callable[[Sizes], Graph], made: SymbolicGraph) -> None:
+    """Compare the outputs where a symbol is 1: there the graph may be another one."""
+    for name, r in made.ranges.items():
+        if r.low == 1 < r.high:
+            point = {n: 1 if n == name else x.high for n, x in made.ranges.items()}
+            outputs = at(point).outputs
+            for v, w in zip(made.graph.outputs, outputs):
+                wanted = tuple(evaluate(d, point) for d in made.shapes[v])
+                if wanted != w.shape or v.dtype != w.dtype:
+                    raise ArgumentError(
+                        _request(made.ranges), f"at {name}=1 the output is {w}, not {list(wanted)}",
+                        f"a range from 2 on, {name!r}: whet.dynamic(2, {r.high})",
+                    )  # fmt: skip
+
+
+def _with_slices(made: SymbolicGraph, cut: Sequence[Value]) -> SymbolicGraph:
+    """Constants of which a call uses the first part are sliced by the kernels that read them."""
+    graph, shapes, attrs = made.graph, dict(made.shapes), dict(made.attrs)
+    nodes, constants = [], dict(graph.constants)
+    for v in cut:
+        whole = Value(f"{v.name}.whole", v.shape, v.dtype)
+        constants[whole] = constants.pop(v)
+        axes = [k for k, d in enumerate(shapes[v]) if is_open(d)]
+        own = {
+            "begin": [0] * len(axes), "end": [shapes[v][a] for a in axes],
+            "step": [1] * len(axes), "axes": axes,
+        }  # fmt: skip
+        node = Node("slice", (whole,), (v,), {**own, "end": [v.shape[a] for a in axes]})
+        nodes.append(node)
+        shapes[whole], attrs[node] = v.shape, own
+    whole_graph = replace(graph, nodes=(*nodes, *graph.nodes), constants=constants)
+    return SymbolicGraph(whole_graph, made.ranges, shapes, attrs)
+
+
+def _different(
+    first: Graph, other: Graph, text: Sequence[Any], own: Sequence[Any], a: Sizes, b: Sizes
+) -> ArgumentError:
+    """The error of two graphs that are not alike, with the first nodes that differ."""
+    k = next((k for k, (x, y) in enumerate(zip(text, own)) if x != y), min(len(text), len(own)) - 1)
+    nodes = [g.nodes[k] if k < len(g.nodes) else None for g in (first, other)]
+    said = [str(n and (n.origin or n)) for n in nodes]
+    return ArgumentError(
+        _request(a),
+        f"at {_text(a)} and at {_text(b)} the model is not the same: {said[0]}; {said[1]}",
+        _WAY_OUT,
+    )
+
+
+def _text(sizes: Sizes) -> str:
+    return ", ".join(f"{n}={k}" for n, k in sizes.items())
+
+
+def _request(names: Mapping[str, Any]) -> str:
+    return f"compile(...) with the symbols {', '.join(names)}"
