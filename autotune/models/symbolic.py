@@ -23,6 +23,7 @@ from whet.compiler.graph.fusion import Fused, fused, views
 from whet.compiler.graph.image import linked
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.memory import Arena, planned
+from whet.compiler.graph.passes import optimized
 from whet.compiler.graph.passes.channels_last import with_channels_last
 from whet.compiler.graph.symbolic.executor import Block, RowStep, SizedStep, symbolic_function
 from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
@@ -47,7 +48,7 @@ def symbolic_model(
     """A model that runs here, for any sizes of some ranges.
 
     Args:
-        at: gives the graph after its passes for sizes of the symbols.
+        at: gives the graph as the model's file has it for sizes of the symbols.
         ranges: symbol -> its range.
         target: canonical, of a CPU.
         cache: where kernels may be already, and are kept.
@@ -58,17 +59,17 @@ def symbolic_model(
     """
     chosen: list[int] | None = None
 
-    def laid(sizes: Sizes) -> Graph:
-        """The graph for sizes, in the layouts that the greatest ones have."""
+    def laid(graph: Graph) -> Graph:
+        """The graph after its passes, in the layouts that the greatest sizes have."""
         nonlocal chosen
-        graph = at(sizes)
+        graph = optimized(graph)
         if chosen is None:
             last = set(channels_last_of(graph, target))
             chosen = [k for k, n in enumerate(graph.nodes) if n in last]
         nodes = [graph.nodes[k] for k in chosen if k < len(graph.nodes)]
         return with_channels_last(graph, nodes) if nodes else graph
 
-    return _Plan(generalised(laid, ranges), target, cache, steps or Steps()).model()
+    return _Plan(generalised(at, laid, ranges), target, cache, steps or Steps()).model()
 
 
 class _Plan:
@@ -189,7 +190,7 @@ class _Plan:
     def _fixed(self, group: Fused, known: Mapping[Extent, int]) -> Kernel:
         """The kernel of a group with numbers in the place of its extents."""
         own, values = sized(self.sizes, group, known)
-        packed = {values[v] for v in packed_of(self.graph, group)}
+        packed = {values[v] for v in packed_of(self.graph, group) if self.sizes.is_fixed([v])}
         key = structure_of(own, packed)
         if key not in self._built:
             kernel = built(task_of(own, packed, self.target), self.cache)

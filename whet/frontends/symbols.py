@@ -20,7 +20,7 @@ class Family:
     """The graphs of a model, one for each of the sizes of some ranges.
 
     Attributes:
-        at: gives the graph after its passes for sizes.
+        at: gives the graph as the model's file has it, for sizes.
         ranges: symbol -> its range.
     """
 
@@ -74,14 +74,14 @@ def open_sizes(
         return {name: numbers(given, sizes) for name, given in shapes.items()}
 
     if is_program(model):
-        return Family(lambda sizes: _passed(from_torch(model, bound(sizes))), ranges)
+        return Family(lambda sizes: from_torch(model, bound(sizes)), ranges)
     if inputs is not None:
         raise ArgumentError(f"{who}(..., inputs=...)", "example inputs are for a torch.nn.Module")
     from whet.frontends.onnx.file import loaded
     from whet.frontends.onnx.importer import from_onnx
 
     proto = loaded(model, who)
-    return Family(lambda sizes: _passed(from_onnx(proto, bound(sizes), constants)), ranges)
+    return Family(lambda sizes: from_onnx(proto, bound(sizes), constants), ranges)
 
 
 def _sizes(shapes: Any) -> Iterator[tuple[str, int | None, Any]]:
@@ -95,12 +95,6 @@ def _sizes(shapes: Any) -> Iterator[tuple[str, int | None, Any]]:
     elif isinstance(shapes, list | tuple):
         for one in shapes:
             yield from _sizes(one)
-
-
-def _passed(graph: Graph) -> Graph:
-    from whet.compiler.graph.passes import optimized
-
-    return optimized(graph)
 
 
 def _of_program(who: str, program: Any) -> Family | None:
@@ -140,4 +134,4 @@ def _of_program(who: str, program: Any) -> Family | None:
             for name, shape in inputs.items()
         }
 
-    return Family(lambda sizes: _passed(from_torch(program, bound(sizes))), ranges)
+    return Family(lambda sizes: from_torch(program, bound(sizes)), ranges)

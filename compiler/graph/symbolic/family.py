@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.abi.extent import Extent, Shape, evaluate
+from whet.compiler.abi.extent import Extent, Shape
 from whet.compiler.errors import ArgumentError
 from whet.compiler.graph.ir import Graph, Node, Value
-from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, is_open, looked_at
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, is_open, looked_at, ones
 
 _WAY_OUT = "sizes of which each has a model of its own are buckets: shapes={'batch': [1, 8]}"
 
@@ -44,39 +44,74 @@ class SymbolicGraph:
         return not any(map(is_open, extents))
 
 
-def generalised(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic]) -> SymbolicGraph:
+def generalised(
+    at: Callable[[Sizes], Graph],
+    passed: Callable[[Graph], Graph],
+    ranges: Mapping[str, Dynamic],
+) -> SymbolicGraph:
     """One graph for all sizes of some ranges.
 
     Args:
-        at: gives the graph after its passes for sizes.
+        at: gives the graph as the model's file has it, for sizes.
+        passed: gives the graph after its passes; it is called with the greatest sizes first.
         ranges: symbol -> its range.
 
     Raises:
         ArgumentError: the graphs differ in more than sizes.
     """
-    points = looked_at(ranges)
-    first = at(points[0])
-    text, values = _described(first)
-    columns = [values]
-    cut: dict[Value, bool] = {}
-    for point in points[1:]:
-        other = at(point)
-        own, numbers = _described(other)
-        if own != text:
-            raise _different(first, other, text, own, points[0], point)
-        columns.append(numbers)
-        for v, w in zip(_constants(first), _constants(other)):
-            if not _same(first.constants[v], other.constants[w], v, cut):
-                raise ArgumentError(
-                    _request(points[0]), f"the constant %{v.name} has other elements at {point}",
-                    _WAY_OUT,
-                )  # fmt: skip
-    rows = list(zip(*columns))
-    known = {row: fitted(points, row) for row in set(rows)}
-    found = [known[row] for row in rows]
-    made = _filled(first, iter(found), ranges)
-    _check_ends(at, made)
-    return _with_slices(made, [v for v in cut if cut[v]])
+    file, made = _Alike(ranges), _Alike(ranges)
+    for point in looked_at(ranges):
+        graph = at(point)
+        file.add(graph, point)
+        made.add(passed(graph), point)
+    for point in ones(ranges):
+        file.add(at(point), point)
+    file.graph()  # also where a size is 1, for which passes make another one
+    return _with_slices(made.graph(), [v for v, is_cut in made.cut.items() if is_cut])
+
+
+class _Alike:
+    """Graphs of one model at several sizes, alike but for integers.
+
+    Attributes:
+        cut: constants of which sizes take a part -> True.
+    """
+
+    def __init__(self, ranges: Mapping[str, Dynamic]) -> None:
+        self.ranges = ranges
+        self.cut: dict[Value, bool] = {}
+        self._points: list[Sizes] = []
+        self._columns: list[list[int]] = []
+        self._first: Graph | None = None
+        self._text: list[Any] = []
+
+    def add(self, graph: Graph, point: Sizes) -> None:
+        """Compare one more graph with the first one.
+
+        Raises:
+            ArgumentError: it is not alike.
+        """
+        text, numbers = _described(graph)
+        if self._first is None:
+            self._first, self._text = graph, text
+        elif text != self._text:
+            raise _different(self._first, graph, self._text, text, self._points[0], point)
+        else:
+            for v, w in zip(_constants(self._first), _constants(graph)):
+                if not _same(self._first.constants[v], graph.constants[w], v, self.cut):
+                    raise ArgumentError(
+                        _request(point), f"the constant %{v.name} has other elements at {_text(point)}",
+                        _WAY_OUT,
+                    )  # fmt: skip
+        self._points.append(point)
+        self._columns.append(numbers)
+
+    def graph(self) -> SymbolicGraph:
+        """The graph of all sizes."""
+        rows = list(zip(*self._columns))
+        known = {row: fitted(self._points, row) for row in set(rows)}
+        assert self._first is not None
+        return _filled(self._first, iter([known[row] for row in rows]), self.ranges)
 
 
 def integers(data: Any) -> Iterator[Extent]:
@@ -160,26 +195,16 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
-def _check_ends(at: Callable[[Sizes], Graph], made: SymbolicGraph) -> None:
-    """Compare the outputs where a symbol is 1: there the graph may be another one."""
-    for name, r in made.ranges.items():
-        if r.low == 1 < r.high:
-            point = {n: 1 if n == name else x.high for n, x in made.ranges.items()}
-            outputs = at(point).outputs
-            for v, w in zip(made.graph.outputs, outputs):
-                wanted = tuple(evaluate(d, point) for d in made.shapes[v])
-                if wanted != w.shape or v.dtype != w.dtype:
-                    raise ArgumentError(
-                        _request(made.ranges), f"at {name}=1 the output is {w}, not {list(wanted)}",
-                        f"a range from 2 on, {name!r}: whet.dynamic(2, {r.high})",
-                    )  # fmt: skip
-
-
 def _with_slices(made: SymbolicGraph, cut: Sequence[Value]) -> SymbolicGraph:
-    """Constants of which a call uses the first part are sliced by the kernels that read them."""
+    """Constants of which a call uses a part are sliced by the kernels that read them.
+
+    Where that is what stands in front in memory, it is there already.
+    """
     graph, shapes, attrs = made.graph, dict(made.shapes), dict(made.attrs)
     nodes, constants = [], dict(graph.constants)
     for v in cut:
+        if _is_front(shapes[v]):
+            continue
         whole = Value(f"{v.name}.whole", v.shape, v.dtype)
         constants[whole] = constants.pop(v)
         axes = [k for k, d in enumerate(shapes[v]) if is_open(d)]
@@ -192,6 +217,12 @@ def _with_slices(made: SymbolicGraph, cut: Sequence[Value]) -> SymbolicGraph:
         shapes[whole], attrs[node] = v.shape, own
     whole_graph = replace(graph, nodes=(*nodes, *graph.nodes), constants=constants)
     return SymbolicGraph(whole_graph, made.ranges, shapes, attrs)
+
+
+def _is_front(shape: Shape) -> bool:
+    """True if the first elements along each axis of a constant are those in front of it."""
+    first = next((k for k, d in enumerate(shape) if d != 1), 0)
+    return not any(map(is_open, shape[first + 1 :]))
 
 
 def _different(

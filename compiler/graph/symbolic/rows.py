@@ -150,6 +150,8 @@ class _Proof:
         op = n.producer.op
         at = [k for k, i in enumerate(indices) if i is row]
         if op in self._place or at:
+            if not op.axis and op not in self._place:
+                return False
             if len(at) != 1 or self._place.setdefault(op, at[0]) != at[0]:
                 return False
         return all(i is row or self._only_rows(i, row, seen) for i in indices)

@@ -62,10 +62,10 @@ def widest(ranges: Mapping[str, Dynamic]) -> dict[str, int]:
 
 
 def looked_at(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
-    """The sizes that a model is looked at with, the greatest first; none is 1 if it may be more.
+    """The sizes that a model is looked at with, the greatest first.
 
-    Both ends of each range are there with their neighbours, and some between. A size of 1 hides
-    what depends on it: such an axis is broadcast, or dropped.
+    Both ends of each range are there with their neighbours, and some between. No size is 1 that
+    may be more: passes drop what an axis of 1 does. :func:`ones` has these.
     """
     each = {name: _of_range(r) for name, r in ranges.items()}
     count = max(len(own) for own in each.values())
@@ -78,6 +78,15 @@ def looked_at(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
         found.append({n: own[-1] if n == one else own[0] for n, own in each.items()})
     found.append({n: own[0] for n, own in each.items()})
     return list({tuple(p.values()): p for p in found}.values())
+
+
+def ones(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
+    """The sizes at which a model is looked at where symbols are 1."""
+    able = [n for n, r in ranges.items() if r.low == 1 < r.high]
+    found = [{**widest(ranges), one: 1} for one in able]
+    if len(able) > 1:
+        found.append({**widest(ranges), **dict.fromkeys(able, 1)})
+    return found
 
 
 def _of_range(r: Dynamic) -> list[int]:
