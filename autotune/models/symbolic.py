@@ -29,12 +29,13 @@ from whet.compiler.graph.symbolic.executor import Block, RowStep, SizedStep, sym
 from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
 from whet.compiler.graph.symbolic.model import SymbolicCall, SymbolicModel
 from whet.compiler.graph.symbolic.rows import rows_of, sized
-from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, looked_at, most_elements
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, looked_at, most_each, most_elements
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 
 _BLOCKS = (1, 4, 16, 64)
+_MOST_MORE = 1.25  # of the arena's bytes, where its used part is to be as long as sizes are
 _LEAST_BYTES = 1 << 16  # of a block's rows: its call is short of nothing
 
 
@@ -98,8 +99,9 @@ class _Plan:
         graph, shapes = self.graph, self.sizes.shapes
         size, ranges = self.constants.size, self.sizes.ranges
         func = symbolic_function(
-            NAME, graph.inputs, graph.outputs, shapes, ranges, (size, self.arena.size), self.steps
-        )
+            NAME, graph.inputs, graph.outputs, shapes, ranges, (size, self.arena.size),
+            self.scaled, self.steps,
+        )  # fmt: skip
         with self.target:
             artifact = driver.compile_module(driver.lower(func, name=NAME), self.target)
         function = linked(artifact, self.kernels)
@@ -129,7 +131,15 @@ class _Plan:
                 if r not in self.named and r not in self.graph.constants:
                     first.setdefault(r, k)
                     last[r] = k
-        return planned([(v, self._bytes(v), first[v], last[v]) for v in first])
+        whole = planned([(v, self._bytes(v), first[v], last[v]) for v in first])
+        ranges = self.sizes.ranges
+        each = [
+            (v, most_each(self.sizes.shapes[v], dt.itemsize(v.dtype), ranges), first[v], last[v])
+            for v in first
+        ]
+        parts, many = planned(each), prod(r.high for r in ranges.values())
+        self.scaled = parts.size * many <= _MOST_MORE * whole.size
+        return Arena(parts.offsets, parts.size * many, whole.least) if self.scaled else whole
 
     def _bytes(self, v: Value) -> int:
         return most_elements(self.sizes.shapes[v], self.sizes.ranges) * dt.itemsize(v.dtype)

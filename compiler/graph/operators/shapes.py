@@ -72,11 +72,10 @@ def _one_hot(indices: Tensor, depth: int, values: Sequence[float], axis: int, dt
 
 def _take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Parts along an axis; a negative index counts from the end."""
-    n = int(x.shape[axis])
-    zero = const(0, indices.dtype)
-    counted = topi.where(
-        topi.less(indices, zero), topi.add(indices, const(n, indices.dtype)), indices
-    )
+    n, kind = x.shape[axis], indices.dtype
+    extent = const(n.value, kind) if isinstance(n, IntImm) else te.cast(kind, n)
+    negative = topi.less(indices, const(0, kind))
+    counted = topi.where(negative, topi.add(indices, extent), indices)
     return topi.take(x, counted, axis)
 
 

@@ -98,6 +98,7 @@ def symbolic_function(
     shapes: Mapping[Value, Shape],
     ranges: Mapping[str, Dynamic],
     memory: tuple[int, int],
+    scaled: bool,
     steps: Sequence[SizedStep | RowStep],
 ) -> PrimFunc:
     """The function that runs a model for any sizes of some ranges.
@@ -108,6 +109,8 @@ def symbolic_function(
         shapes: value -> its extents.
         ranges: symbol -> its range.
         memory: bytes of the constants and of the arena, which are arguments behind them.
+        scaled: places in the arena are for sizes of 1, and each is so many times further behind as
+            the product of all symbols is.
         steps: in order.
     """
     symbols = {s: Var(f"s{k}", "int64") for k, s in enumerate(ranges)}
@@ -117,8 +120,14 @@ def symbolic_function(
     }
     for word, size in zip((CONSTANTS, ARENA), memory):
         buffers[word] = Buffer(word, (const(max(size, 1)),), "uint8")
-    work = _Calls(buffers, {*(v.name for v in inputs), CONSTANTS}, symbols)
+    scale = Var("scale", "int64") if scaled else None
+    work = _Calls(buffers, {*(v.name for v in inputs), CONSTANTS}, symbols, scale)
     body = seq(*(work.step(s) for s in steps))
+    if scale is not None:
+        product: PrimExpr = _int(1)
+        for one in symbols.values():
+            product = Mul(product, one, "int64")
+        body = LetStmt(scale, product, body)
     for s, r in ranges.items():
         inside = And(
             GE(symbols[s], _int(r.low), "bool"), LE(symbols[s], _int(r.high), "bool"), "bool"
@@ -139,9 +148,14 @@ class _Calls:
     """The calls of a model's function."""
 
     def __init__(
-        self, buffers: Mapping[str, Buffer], only_read: set[str], symbols: Mapping[str, Var]
+        self,
+        buffers: Mapping[str, Buffer],
+        only_read: set[str],
+        symbols: Mapping[str, Var],
+        scale: Var | None,
     ) -> None:
         self._buffers, self._only_read, self._symbols = buffers, only_read, symbols
+        self._scale = scale
 
     def step(self, step: SizedStep | RowStep) -> Stmt:
         """The statement of a step."""
@@ -196,6 +210,8 @@ class _Calls:
         b = self._buffers[p.argument]
         bytes_each = dt.itemsize(b.dtype)
         offset: PrimExpr = _int(p.offset // bytes_each)
+        if p.argument == ARENA and self._scale is not None:
+            offset = Mul(offset, self._scale, "int64")
         if stride and row is not None:
             offset = Add(offset, Mul(row, _int(stride // bytes_each), "int64"), "int64")
         place = (*(const(0) for _ in range(b.ndim - 1)), offset) if b.ndim else ()

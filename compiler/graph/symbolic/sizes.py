@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from math import prod
 from typing import Any
 
@@ -151,6 +151,22 @@ def _sum(terms: Sequence[tuple[int, tuple[str, ...]]]) -> Extent:
 def is_open(extent: Any) -> bool:
     """True for an extent that a symbol stands in."""
     return not isinstance(extent, int) and bool(symbols_of(extent))
+
+
+def most_each(shape: Sequence[Extent], itemsize: int, ranges: Mapping[str, Dynamic]) -> int:
+    """Bytes such that an array has at most as many times the product of all symbols.
+
+    In each symbol alone, size over product is a sum of powers of it from -1 on, which is convex: it
+    is greatest at an end of the range.
+    """
+    if any("-" in str(d) for d in shape):
+        return most_elements(shape, ranges) * itemsize
+    ends = [{(n, r.low), (n, r.high)} for n, r in ranges.items()]
+    found = 0
+    for corner in map(dict, product(*ends)):
+        size = itemsize * prod(evaluate(d, corner) for d in shape)
+        found = max(found, -(-size // prod(corner.values())))
+    return found
 
 
 def most_elements(shape: Sequence[Extent], ranges: Mapping[str, Dynamic]) -> int:
