@@ -18,7 +18,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.graph.ir import Graph, Node, Value
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, is_open, looked_at, ones
 
-_WAY_OUT = "sizes of which each has a model of its own are buckets: shapes={'batch': [1, 8]}"
+_WAY_OUT = "a narrower range; or buckets, a model for each size: shapes={'batch': [1, 8]}"
 
 
 @dataclass(frozen=True, eq=False)
