@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from whet.compiler import arith, driver, instrument, runtime, target, te, tir, topi
     from whet.compiler.driver import lower
     from whet.compiler.emulator import Unwritten, run_kernel
-    from whet.compiler.graph.symbolic.sizes import dynamic
     from whet.compiler.errors import (
         ArgumentError,
         ArtifactError,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
         TVMError,
         WhetError,
     )
+    from whet.compiler.graph.symbolic.sizes import dynamic
     from whet.compiler.runtime import Device
     from whet.compiler.runtime.arrays import nd
     from whet.compiler.runtime.arrays.device import (
@@ -204,6 +204,7 @@ __all__ = [
     "db",
     "device",
     "driver",
+    "dynamic",
     "error",
     "ext_dev",
     "from_onnx",

@@ -6,11 +6,11 @@ vector wide and four deep, whatever the size, and a guard does what is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whet.compiler import driver, te
-from whet.compiler.abi.extent import Extent, Symbol, evaluate, symbols_of
+from whet.compiler.abi.extent import Extent, evaluate, symbols_of
 from whet.compiler.abi.extent_expr import from_expr, to_expr
 from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph.fusion import Fused
@@ -23,7 +23,7 @@ from whet.compiler.target import Target
 from whet.compiler.te import ComputeOp, Operation, Schedule, Stage, Tensor
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.expr import PrimExpr, ProducerLoad, Reduce, Var
+from whet.compiler.tir.expr import PrimExpr, ProducerLoad, Var
 from whet.compiler.tir.visit.rewrite import nodes
 
 _DEPTH = 4  # rows of a contraction's tile
@@ -61,7 +61,7 @@ def open_kernel(
         _check(sizes, group, outputs, {v: s for s, v in by_name.items()}, points)
         with target:
             schedule = scheduled(outputs, target)
-            args = [*tensors, *outputs, *by_name.values()]
+            args: list[Any] = [*tensors, *outputs, *by_name.values()]
             return driver.build(schedule, args, target, name=name)
     except (WhetError, TypeError, ValueError, AttributeError) as error:
         origins = ", ".join(n.origin or n.operator for n in group.nodes)
@@ -135,15 +135,11 @@ def _loops(stage: Stage, op: ComputeOp, target: Target) -> None:
     axes = list(op.axis)
     lanes = max(1, target.vector_bytes // dt.itemsize(op.output_dtype(0)))
     last = axes.pop()
-    inner: list[Any] = []
     contraction = op.reduce_axis and not _along(op, last.var)
-    if op.reduce_axis and not contraction:
-        outer = [*axes, last]
-    elif op.output_dtype(0) == "bool" or op.num_outputs > 1:
+    if (op.reduce_axis and not contraction) or op.output_dtype(0) == "bool" or op.num_outputs > 1:
         outer = [*axes, last]
     else:
         block, lane = stage.split(last, lanes)
-        inner = [lane]
         if contraction and axes:
             row, deep = stage.split(axes.pop(), _DEPTH)
             stage.reorder(*axes, row, block, *op.reduce_axis, deep, lane)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from whet.autotune.models.cache import ModelCache
     from whet.autotune.tasks.task import Task
     from whet.compiler.graph.model import Model
-    from whet.compiler.runtime.arrays.device import Device
     from whet.compiler.graph.symbolic.model import SymbolicModel
+    from whet.compiler.runtime.arrays.device import Device
     from whet.frontends.buckets import Shapes
     from whet.frontends.symbols import Family
 
@@ -243,6 +243,8 @@ def model_tasks(
 ) -> list[tuple[Task, int]]:
     """The tasks of a model, and how often it runs each, for :func:`whet.tune`; of all buckets.
 
+    With sizes that stay symbols: of blocks of rows, and how many groups have each.
+
     ``tasks, counts = zip(*whet.model_tasks("model.onnx"))``, then ``whet.tune(tasks,
     weights=counts, log="whet.db")`` and ``whet.compile("model.onnx", log="whet.db")``.
 
@@ -253,7 +255,12 @@ def model_tasks(
         ArgumentError, TargetError: as of :func:`compile`.
     """
     from whet.autotune.models.compiled import model_tasks as tasks_of_graph
+    from whet.autotune.models.symbolic_groups import symbolic_tasks
+    from whet.frontends.symbols import open_sizes
 
+    family = open_sizes("model_tasks", model, shapes, constants, inputs)
+    if family is not None:
+        return symbolic_tasks(family.at, family.ranges, _target(target))
     model, shapes, _ = _imported("model_tasks", model, shapes, constants, inputs)
     model, each = _read(model, shapes)
     graphs = [_graph(model, one, constants) for one in ([shapes] if each is None else each)]

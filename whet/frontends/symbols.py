@@ -44,7 +44,7 @@ def open_sizes(
     Raises:
         ArgumentError: a symbol has no bound, or stands where none may.
     """
-    from whet.frontends.torch.importer import exported, from_torch, is_module, is_program
+    from whet.frontends.torch.importer import from_torch, is_module, is_program
 
     if not any(isinstance(x, Dynamic) for _, _, x in _sizes(shapes)):
         return _of_program(who, model) if shapes is None and is_program(model) else None

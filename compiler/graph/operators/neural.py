@@ -9,7 +9,6 @@ from whet.compiler import te, topi
 from whet.compiler.errors import ArgumentError
 from whet.compiler.graph.operators.reductions import mean
 from whet.compiler.te import Tensor, const
-from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.nn.convolution import convolution
 from whet.compiler.topi.nn.transposed import transposed_convolution
 

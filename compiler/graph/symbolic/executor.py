@@ -43,7 +43,16 @@ from whet.compiler.tir.expr import (
     Var,
 )
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, seq
+from whet.compiler.tir.stmt import (
+    AssertStmt,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    seq,
+)
 
 
 @dataclass(frozen=True)
@@ -184,10 +193,7 @@ class _Calls:
         lack = _int(block.rows - block.rows // 4 * 3)
         many = FloorDiv(Add(left, lack, "int64"), size, "int64")
         enough = Cast("int64", GE(rows, size, "bool"))
-        behind = Mul(begin, _int(1), "int64")
-        at = Min(
-            Add(begin, Mul(i, size, "int64"), "int64"), Sub(rows, size, "int64"), "int64"
-        )
+        at = Min(Add(begin, Mul(i, size, "int64"), "int64"), Sub(rows, size, "int64"), "int64")
         loop = For(i, _int(0), count, ForKind.SERIAL, self._block(block, at))
         now = Min(rows, Add(begin, Mul(count, size, "int64"), "int64"), "int64")
         rest = self._rest(smaller, rows, now)
@@ -199,7 +205,9 @@ class _Calls:
         given = [self._address(p, s, at) for p, s in zip(block.places, block.strides)]
         return LetStmt(at, row, self._call(block.kernel, given))
 
-    def _call(self, kernel: str, given: Sequence[PrimExpr], numbers: Sequence[PrimExpr] = ()) -> Stmt:
+    def _call(
+        self, kernel: str, given: Sequence[PrimExpr], numbers: Sequence[PrimExpr] = ()
+    ) -> Stmt:
         call = Call("int32", "call_extern", (StringImm(f"{kernel}__raw"), *given, *numbers))
         code = Var("code", "int32")
         failed = Evaluate(Call("int32", RETURN, (code,)))

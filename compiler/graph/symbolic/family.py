@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from whet.compiler.graph.ir import Graph, Node, Value
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, is_open, looked_at, ones
 
 _WAY_OUT = "a narrower range; or buckets, a model for each size: shapes={'batch': [1, 8]}"
+_NO_SIZE = (bool, str, float, type(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +101,8 @@ class _Alike:
         else:
             for v, w in zip(_constants(self._first), _constants(graph)):
                 if not _same(self._first.constants[v], graph.constants[w], v, self.cut):
-                    raise ArgumentError(
-                        _request(point), f"the constant %{v.name} has other elements at {_text(point)}",
-                        _WAY_OUT,
-                    )  # fmt: skip
+                    why = f"the constant %{v.name} has other elements at {_text(point)}"
+                    raise ArgumentError(_request(point), why, _WAY_OUT)
         self._points.append(point)
         self._columns.append(numbers)
 
@@ -114,14 +114,14 @@ class _Alike:
         return _filled(self._first, iter([known[row] for row in rows]), self.ranges)
 
 
-def integers(data: Any) -> Iterator[Extent]:
+def integers(data: Any) -> Iterator[Any]:
     """The integers and extents in a node's attributes."""
     if isinstance(data, Mapping):
         data = list(data.values())
     if isinstance(data, list | tuple):
         for one in data:
             yield from integers(one)
-    elif not isinstance(data, bool | str | float | type(None)):
+    elif not isinstance(data, _NO_SIZE):
         yield data
 
 
@@ -131,7 +131,7 @@ def filled(data: Any, change: Callable[[Any], Any]) -> Any:
         return {k: filled(v, change) for k, v in data.items()}
     if isinstance(data, list | tuple):
         return type(data)(filled(x, change) for x in data)
-    return data if isinstance(data, bool | str | float | type(None)) else change(data)
+    return data if isinstance(data, _NO_SIZE) else change(data)
 
 
 def _described(graph: Graph) -> tuple[list[Any], list[int]]:
@@ -178,8 +178,13 @@ def _filled(
         for v in (*n.reads, *n.outputs):
             if v not in shapes:
                 shapes[v] = tuple(take(n.origin or str(n)) for _ in v.shape)
-        attrs[n] = filled(n.attrs, lambda _, n=n: take(n.origin or str(n)))
+        what = n.origin or str(n)
+        attrs[n] = filled(n.attrs, partial(_take_for, take, what))
     return SymbolicGraph(graph, ranges, shapes, attrs)
+
+
+def _take_for(take: Callable[[str], Extent], what: str, _: Any) -> Extent:
+    return take(what)
 
 
 def _same(first: np.ndarray, other: np.ndarray, v: Value, cut: dict[Value, bool]) -> bool:

@@ -128,7 +128,9 @@ class SymbolicModel(Model):
         finally:
             self._free.append(memory)
 
-    def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
+    def _bound(
+        self, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, int]]:
         """The inputs in order, compact and of their types; and the symbols' numbers."""
         ordered = self._in_order(args, named)
         shapes = [tuple(getattr(x, "shape", None) or np.shape(x)) for x in ordered]
@@ -145,10 +147,14 @@ class SymbolicModel(Model):
         for name, n in sizes.items():
             r = self.ranges[name]
             if not r.low <= n <= r.high:
+                why = (
+                    f"the model is for {name} from {r.low} to {r.high}, and a call compiles nothing"
+                )
+                wider = f"whet.dynamic({min(n, r.low) or 1}, {max(n, r.high)})"
                 raise ArgumentError(
                     f"model(...) with {name}={n}",
-                    f"the model is for {name} from {r.low} to {r.high}, and a call compiles nothing",
-                    f"shapes={{{name!r}: whet.dynamic({min(n, r.low) or 1}, {max(n, r.high)})}}",
+                    f"{why}, and a call compiles nothing",
+                    f"{{{name!r}: {wider}}}",
                 )
         found = []
         for v, x in zip(self.inputs, ordered):

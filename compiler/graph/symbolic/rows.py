@@ -67,7 +67,7 @@ def sized(
         The group, and what stands in it for each value.
     """
 
-    def number(d: Extent) -> Extent:
+    def number(d: Any) -> Any:
         return known.get(d, d)
 
     values: dict[Value, Value] = {}
@@ -124,7 +124,8 @@ class _Proof:
             if op in self._place and op.axis:
                 if not isinstance(op, ComputeOp):
                     return False
-                row, seen = op.axis[self._place[op]].var, set()
+                row = op.axis[self._place[op]].var
+                seen: set[int] = set()
                 if not all(self._only_rows(n, row, seen) for n in op.body):
                     return False
             elif any(i in self._place for i in self._reads_rows(op)):

@@ -52,7 +52,9 @@ def dynamic(low: int, high: int) -> Dynamic:
         if isinstance(bound, bool) or not isinstance(bound, int | np.integer):
             raise ArgumentError(request, f"{bound!r} is no integer", "dynamic(1, 64)")
     if not 1 <= low <= high:
-        raise ArgumentError(request, "bounds are sizes from 1 on, the least first", "dynamic(1, 64)")
+        raise ArgumentError(
+            request, "bounds are sizes from 1 on, the least first", "dynamic(1, 64)"
+        )
     return Dynamic(int(low), int(high))
 
 
