@@ -147,6 +147,7 @@ def test_inputs_that_share_a_symbol_have_one_size():
         model(a, b[:1])
 
 
+TABLE = drawn(6, 40, seed=5)
 MOVING = {  # rows that depend on others, or on their number
     "Trilu": ([("Trilu", ["x"], ["y"])], np.triu),
     "Mean": ([("ReduceMean", ["x", "zeros"], ["y"], ("keepdims", 0))], lambda x: x.mean(0)),
@@ -155,6 +156,11 @@ MOVING = {  # rows that depend on others, or on their number
     "Product": (
         [("Transpose", ["x"], ["t"]), ("MatMul", ["t", "x"], ["y"])],
         lambda x: x.T @ x,
+    ),
+    "Table": (
+        [("Shape", ["x"], ["s"], ("end", 1)), ("Slice", ["table", "zeros", "s", "ones"], ["part"]),
+         ("Transpose", ["part"], ["t"]), ("Add", ["x", "t"], ["y"])],
+        lambda x: x + TABLE[:, : len(x)].T,
     ),
     "Shape": ([("Shape", ["x"], ["s"]), ("Expand", ["row", "s"], ["y"])],
               lambda x: np.broadcast_to(np.arange(6, dtype="float32"), x.shape)),
@@ -165,7 +171,8 @@ MOVING = {  # rows that depend on others, or on their number
 def test_what_moves_rows(name):
     nodes, exact = MOVING[name]
     arrays = {"zeros": np.array([0]), "ones": np.array([1]),
-              "far": np.array([1 << 62]), "row": np.arange(6, dtype="float32")}  # fmt: skip
+              "far": np.array([1 << 62]), "row": np.arange(6, dtype="float32"),
+              "table": TABLE}  # fmt: skip
     model = whet.compile(made(nodes, arrays, ["n", 6]), {"n": whet.dynamic(2, 40)}, TARGET)
     for n in (2, 3, 17, 40):
         x = drawn(n, 6)
