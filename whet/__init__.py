@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         TVMError,
         WhetError,
     )
+    from whet.compiler.graph.symbolic.sizes import dynamic
     from whet.compiler.runtime import Device
     from whet.compiler.runtime.arrays import nd
     from whet.compiler.runtime.arrays.device import (
@@ -113,6 +114,7 @@ _HOMES = {
     "create_task": "whet.autotune",
     "cuda": "whet.compiler.runtime.arrays.device",
     "device": "whet.compiler.runtime.arrays.device",
+    "dynamic": "whet.compiler.graph.symbolic.sizes",
     "ext_dev": "whet.compiler.runtime.arrays.device",
     "from_onnx": "whet.frontends.onnx",
     "from_torch": "whet.frontends.torch",
@@ -202,6 +204,7 @@ __all__ = [
     "db",
     "device",
     "driver",
+    "dynamic",
     "error",
     "ext_dev",
     "from_onnx",

@@ -52,10 +52,10 @@ def group_tasks(graph: Graph, target: Target) -> list[GroupTask]:
     for group in fused(graph):
         if group.nodes[0] in seen:
             continue
-        packed = _packed(graph, group)
-        key = _structure(group, packed)
+        packed = packed_of(graph, group)
+        key = structure_of(group, packed)
         if key not in known:
-            known[key] = _task(group, packed, target)
+            known[key] = task_of(group, packed, target)
         found.append(GroupTask(group, known[key], (*group.inputs, *group.outputs)))
     return found
 
@@ -64,7 +64,7 @@ _REORDERS = ("conv_transpose",)
 """Operators that multiply their weights in another order, and mark those as computed ahead."""
 
 
-def _task(group: Fused, packed: Collection[Value], target: Target) -> Task:
+def task_of(group: Fused, packed: Collection[Value], target: Target) -> Task:
     """The task of a group; the weights among ``packed`` are computed ahead."""
     tensors = [placeholder(v.shape, v.dtype, f"p{k}") for k, v in enumerate(group.inputs)]
     reordered = {n: n.inputs[1] for n in group.nodes if n.operator in _REORDERS}
@@ -79,7 +79,7 @@ def _task(group: Fused, packed: Collection[Value], target: Target) -> Task:
     return create_task(None, [*tensors, *outputs], target, outputs=outputs)
 
 
-def _structure(group: Fused, packed: Collection[Value]) -> Hashable:
+def structure_of(group: Fused, packed: Collection[Value]) -> Hashable:
     """The structure of a group, whatever its values are called: equal ones have one task."""
     place = {v: k for k, v in enumerate(group.inputs)}
     for node in group.nodes:
@@ -92,7 +92,7 @@ def _structure(group: Fused, packed: Collection[Value]) -> Hashable:
     return inputs, nodes, tuple(place[v] for v in group.outputs)
 
 
-def _packed(graph: Graph, group: Fused) -> set[Value]:
+def packed_of(graph: Graph, group: Fused) -> set[Value]:
     """The constants that contractions read: their kernels take them in a layout of their own."""
     found: set[Value] = set()
     for node in group.nodes:

@@ -38,11 +38,21 @@ def laid_out(graph: Graph, target: Target) -> Graph:
         graph: after its passes.
         target: canonical; for GPUs nothing changes.
     """
+    last = channels_last_of(graph, target)
+    return with_channels_last(graph, last) if last else graph
+
+
+def channels_last_of(graph: Graph, target: Target) -> list[Node]:
+    """The nodes of a graph that compute with the channels last.
+
+    Args:
+        graph, target: as of :func:`laid_out`.
+    """
     if target.kind not in ("llvm", "c"):
-        return graph
+        return []
     free = {n: images for n in graph.nodes if (images := _images(graph, n)) is not None}
     if not any(n.operator == "conv" for n in free):
-        return graph
+        return []
     cut = Cut()
     cut.keep(_OUTSIDE)
     for node in free:
@@ -62,8 +72,7 @@ def laid_out(graph: Graph, target: Target) -> Graph:
     for node in graph.nodes:
         if _turns(node, TO_LAST) or _turns(node, TO_FIRST):
             cut.cost(node, _transposed(node.output), 0)
-    last = [n for n in cut.there() if n in free]
-    return with_channels_last(graph, last) if last else graph
+    return [n for n in cut.there() if n in free]
 
 
 def _images(graph: Graph, node: Node) -> tuple[Value, ...] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whet.compiler.errors import TargetError
+from whet.compiler.graph.symbolic.sizes import Dynamic
 from whet.compiler.target import Target
 from whet.db.apply import AnyLog, AppliedLog, UntunedWarning
 from whet.db.choose import Choice
@@ -61,8 +62,9 @@ def shape_words(shapes: Mapping[str, Any] | None) -> list[str]:
     """Sizes as a command line takes them: ``--shape batch=1 --shape x=1,3,32``."""
     words = []
     for name, given in (shapes or {}).items():
-        sizes = (given,) if isinstance(given, int) else given
-        words += ["--shape", f"{name}={','.join(map(str, sizes))}"]
+        sizes = given if isinstance(given, Sequence) else (given,)
+        said = [f"{x.low}..{x.high}" if isinstance(x, Dynamic) else str(x) for x in sizes]
+        words += ["--shape", f"{name}={','.join(said)}"]
     return words
 
 

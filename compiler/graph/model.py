@@ -85,7 +85,7 @@ class Model:
         self._memory = self._arena()
         self._free = [self._memory]  # arenas that no call uses: as many as ran at once
         self._types = [(v.shape, numpy_dtype(v.dtype)) for v in self.inputs]
-        self._made = [(v.shape, numpy_dtype(v.dtype), _new(v)) for v in self.outputs]
+        self._made = [(v.shape, numpy_dtype(v.dtype), new_array(v)) for v in self.outputs]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for some inputs, as new arrays.
@@ -205,7 +205,7 @@ class Model:
                     break
             else:
                 return list(args)
-        return [_fitting(v, x) for v, x in zip(self.inputs, self._in_order(args, named))]
+        return [fitting(v, x) for v, x in zip(self.inputs, self._in_order(args, named))]
 
     def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The inputs in order, as they were given."""
@@ -224,7 +224,7 @@ class Model:
         return [given[name] for name in names]
 
 
-def _fitting(v: Value, given: Any) -> np.ndarray:
+def fitting(v: Value, given: Any) -> np.ndarray:
     """An array as the model takes it: compact, of its type."""
     if getattr(given, "requires_grad", False) and hasattr(given, "detach"):
         given = given.detach()  # PyTorch exports no tensor that records gradients
@@ -252,6 +252,6 @@ def _fitting(v: Value, given: Any) -> np.ndarray:
 _PAGE = 4096
 
 
-def _new(v: Value) -> Callable[[tuple[int, ...], np.dtype], np.ndarray]:
+def new_array(v: Value) -> Callable[[tuple[int, ...], np.dtype], np.ndarray]:
     """The maker of an output's array: numpy where it is small and lines of caches matter not."""
     return np.empty if v.bytes < _PAGE else aligned_empty

@@ -230,10 +230,23 @@ def is_model(words: tuple[str, ...]) -> bool:
 
 
 def sizes_of(said: str) -> tuple[str, Any]:
-    """The name of an input with its shape, or of a dimension with its size: ``batch=1``."""
+    """The name of an input with its shape, or of a dimension with its size: ``batch=1``.
+
+    ``batch=1..64`` is a size that stays a symbol.
+    """
     name, _, sizes = said.partition("=")
-    parts = sizes.split(",")
-    if not name or not all(p.strip().isdigit() for p in parts):
-        raise click.UsageError(f"--shape {said!r}: e.g. batch=1, or x=1,3,224,224")
-    numbers = tuple(map(int, parts))
+    parts = [p.strip() for p in sizes.split(",")]
+    if not name or not all(re.fullmatch(r"\d+(\.\.\d+)?", p) for p in parts):
+        raise click.UsageError(f"--shape {said!r}: e.g. batch=1, x=1,3,224,224 or batch=1..64")
+    numbers = tuple(map(_size, parts))
     return name, numbers[0] if len(numbers) == 1 else numbers
+
+
+def _size(said: str) -> Any:
+    """A size, or a range of sizes."""
+    low, is_range, high = said.partition("..")
+    if not is_range:
+        return int(low)
+    from whet.compiler.graph.symbolic.sizes import dynamic
+
+    return dynamic(int(low), int(high))

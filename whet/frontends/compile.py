@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError, TargetError
 from whet.compiler.graph.ir import Graph
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from whet.autotune.models.cache import ModelCache
     from whet.autotune.tasks.task import Task
     from whet.compiler.graph.model import Model
+    from whet.compiler.graph.symbolic.model import SymbolicModel
     from whet.compiler.runtime.arrays.device import Device
     from whet.frontends.buckets import Shapes
+    from whet.frontends.symbols import Family
 
 
 def compile(
@@ -39,7 +41,8 @@ def compile(
         model: an ONNX file, its bytes, a ``ModelProto``, an ``ExportedProgram`` of PyTorch, a
             ``torch.nn.Module`` with ``inputs``, or a :class:`~whet.compiler.graph.Graph`.
         shapes: an input's name -> its shape, or a symbolic dimension's name -> its extent. Several
-            of them, ``{"batch": [1, 4]}``, or a list of such dicts, are buckets.
+            of them, ``{"batch": [1, 4]}``, or a list of such dicts, are buckets. ``whet.dynamic(1,
+            64)`` stays a symbol, as do the open sizes of an ``ExportedProgram``.
         target: what to compile for; None: the target in force, else this machine's CPU.
         log: a tuning log, its path or its URL: kernels take their best configs from it.
         constants: an input's name -> its value, where shapes depend on it.
@@ -52,30 +55,46 @@ def compile(
 
     Returns:
         ``model(x)``, which returns new arrays; ``model.run([x], out=[y])`` fills given ones: a
-        :class:`~whet.compiler.graph.model.Model`; for GPUs a
-        :class:`~whet.compiler.graph.device_model.DeviceModel`; of buckets a
-        :class:`~whet.compiler.graph.buckets.BucketModel`, which has one of these for each.
+        :class:`~whet.compiler.graph.model.Model`, for GPUs a ``DeviceModel``, with symbols a
+        ``SymbolicModel``; a ``BucketModel`` has one of the first two for each bucket.
 
     Raises:
         ArgumentError: the model cannot be read, or is not supported; the text names the node.
         TargetError: the target or the device is unknown, or they do not fit.
         LogError: the log cannot be read.
     """
-    from whet.autotune.models.cache import model_key
     from whet.compiler.graph.buckets import BucketModel
+    from whet.frontends.symbols import open_sizes
 
     began, given = time.monotonic(), model
-    model, shapes, owned = _imported("compile", model, shapes, constants, inputs)
+    family = open_sizes("compile", model, shapes, constants, inputs)
+    owned = False
+    if family is None:
+        model, shapes, owned = _imported("compile", model, shapes, constants, inputs)
     chosen = _target(target)
-    where = _placed(chosen, device)
-    build = _Build(given, shapes, chosen, target, log, where, began)
+    build = _Build(given, shapes, chosen, target, log, _placed(chosen, device), began)
+    if family is not None:
+        return build.symbolic(family, _cache(cache))
     kept = None if chosen.kind.row.has_threads else _cache(cache)
     model, each = _read(model, shapes)
     if each is not None:
         graphs = [_graph(model, one, constants) for one in each]
         return BucketModel(build.models(graphs, kept, True))
-    one = cast("Mapping[str, Any] | None", shapes)
-    key = None if kept is None else model_key(model, one, chosen, log, constants)
+    return _of_one_size(build, model, shapes, constants, kept, owned)
+
+
+def _of_one_size(
+    build: _Build,
+    model: Any,
+    shapes: Any,
+    constants: Mapping[str, np.ndarray] | None,
+    kept: ModelCache | None,
+    owned: bool,
+) -> Model:
+    """A model of one set of sizes, from the cache where it is there."""
+    from whet.autotune.models.cache import model_key
+
+    key = None if kept is None else model_key(model, shapes, build.target, build.log, constants)
     found = kept.model(key) if kept is not None and key is not None else None
     if found is None:
         graph = _graph(model, shapes, constants)
@@ -166,6 +185,20 @@ class _Build:
                 return list(device_models(graphs, self.target, self.device, steps))
             return compiled_all(graphs, self.target, cache, owned, steps)
 
+    def symbolic(self, family: Family, cache: ModelCache | None) -> SymbolicModel:
+        """One model for all sizes of a family's ranges."""
+        from whet.autotune.models.steps import Steps
+        from whet.autotune.models.symbolic import symbolic_model
+
+        if self.target.kind != "llvm":
+            raise TargetError(
+                f"a model with the symbols {', '.join(family.ranges)} for {self.target.kind}",
+                "sizes stay symbols in models for CPUs", "shapes={'batch': [1, 8]} are buckets",
+            )  # fmt: skip
+        steps = Steps("compiling", self.began)
+        with self._records():
+            return symbolic_model(family.at, family.ranges, self.target, cache, steps)
+
     def _records(self) -> contextlib.AbstractContextManager[Any]:
         """The log in force."""
         if self.log is None:
@@ -219,6 +252,8 @@ def model_tasks(
 ) -> list[tuple[Task, int]]:
     """The tasks of a model, and how often it runs each, for :func:`whet.tune`; of all buckets.
 
+    With sizes that stay symbols: of blocks of rows, and how many groups have each.
+
     ``tasks, counts = zip(*whet.model_tasks("model.onnx"))``, then ``whet.tune(tasks,
     weights=counts, log="whet.db")`` and ``whet.compile("model.onnx", log="whet.db")``.
 
@@ -229,7 +264,12 @@ def model_tasks(
         ArgumentError, TargetError: as of :func:`compile`.
     """
     from whet.autotune.models.compiled import model_tasks as tasks_of_graph
+    from whet.autotune.models.symbolic_groups import symbolic_tasks
+    from whet.frontends.symbols import open_sizes
 
+    family = open_sizes("model_tasks", model, shapes, constants, inputs)
+    if family is not None:
+        return symbolic_tasks(family.at, family.ranges, _target(target))
     model, shapes, _ = _imported("model_tasks", model, shapes, constants, inputs)
     model, each = _read(model, shapes)
     graphs = [_graph(model, one, constants) for one in ([shapes] if each is None else each)]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 from whet.compiler import te, topi
 from whet.compiler.errors import ArgumentError
+from whet.compiler.graph.operators.reductions import mean
 from whet.compiler.te import Tensor, const
-from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.nn.convolution import convolution
 from whet.compiler.topi.nn.transposed import transposed_convolution
 
@@ -155,9 +154,7 @@ def _global_pool(x: Tensor, kind: str) -> Tensor:
     axes = list(range(2, len(x.shape)))
     if kind == "max":
         return topi.max(x, axes, True)
-    many = prod(int(x.shape[a]) for a in axes)
-    total = topi.sum(x, axes, True)
-    return each_element(total, lambda v: v * const(1 / many, v.dtype), "T_mean")
+    return mean(x, axes, True)
 
 
 def _layer_norm(

@@ -7,6 +7,7 @@ from typing import Any
 
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor, const
+from whet.compiler.tir.expr import IntImm
 from whet.compiler.topi.elementwise import each_element
 
 Axes = Sequence[int]
@@ -19,11 +20,14 @@ def _reduce(combine: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return operator
 
 
-def _mean(x: Tensor, axes: Axes, keepdims: bool = True) -> Tensor:
-    many = 1
-    for a in axes:
-        many *= int(x.shape[a])
+def mean(x: Tensor, axes: Axes, keepdims: bool = True) -> Tensor:
     total = topi.sum(x, list(axes), keepdims)
+    many: Any = 1
+    for a in axes:
+        many = many * x.shape[a]
+    if not isinstance(many, int | IntImm):  # of a symbol: its reciprocal is no constant
+        return each_element(total, lambda v: v / te.cast(v.dtype, many), "T_mean")
+    many = int(many)
     if not str(x.dtype).startswith(("float", "bfloat")):
         return each_element(total, lambda v: te.truncdiv(v, const(many, v.dtype)), "T_mean")
     return each_element(total, lambda v: v * const(1 / many, v.dtype), "T_mean")
@@ -51,7 +55,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "cumprod": _cumulative(topi.cumprod),
     "cumsum": _cumulative(topi.cumsum),
     "max": _reduce(topi.max),
-    "mean": _mean,
+    "mean": mean,
     "min": _reduce(topi.min),
     "prod": _reduce(topi.prod),
     "sum": _reduce(topi.sum),

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from whet.compiler import topi
+from whet.compiler import te, topi
+from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, const
+from whet.compiler.tir.expr import IntImm
+
+_FAR = 1 << 31  # an end that is behind any axis
 
 
 def _concat(*parts: Tensor, axis: int) -> Tensor:
@@ -17,7 +21,35 @@ def _slice(
     x: Tensor, begin: Sequence[int], end: Sequence[int], step: Sequence[int], axes: Sequence[int]
 ) -> Tensor:
     """Part of a tensor by numpy's rules; ``end`` past the front is less than -the extent."""
+    if not all(isinstance(x.shape[a], IntImm) for a in axes) or not _numbers(begin, end):
+        return _open_slice(x, begin, end, step, axes)
     return topi.strided_slice(x, begin, end, step, axes)
+
+
+def _numbers(*many: Sequence[Any]) -> bool:
+    return all(isinstance(n, int) for some in many for n in some)
+
+
+def _open_slice(
+    x: Tensor, begin: Sequence[Any], end: Sequence[Any], step: Sequence[int], axes: Sequence[int]
+) -> Tensor:
+    """Part of a tensor along axes of symbolic extents; bounds are within these."""
+    shape, first = list(x.shape), {}
+    for low, high, by, a in zip(begin, end, step, axes):
+        if by != 1:
+            raise ArgumentError(f"slice of {x}", f"it takes steps of {by} along an open axis")
+        extent = x.shape[a]
+        if isinstance(low, int) and low < 0:
+            low = extent + low
+        if isinstance(high, int):
+            high = extent if high >= _FAR else extent + high if high < 0 else high
+        first[a], shape[a] = low, high - low
+    return te.compute(
+        shape,
+        lambda *i: x(*(k + first[a] if a in first else k for a, k in enumerate(i))),
+        "T_slice",
+        topi.tag.INJECTIVE,
+    )
 
 
 def _pad(
@@ -40,11 +72,10 @@ def _one_hot(indices: Tensor, depth: int, values: Sequence[float], axis: int, dt
 
 def _take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Parts along an axis; a negative index counts from the end."""
-    n = int(x.shape[axis])
-    zero = const(0, indices.dtype)
-    counted = topi.where(
-        topi.less(indices, zero), topi.add(indices, const(n, indices.dtype)), indices
-    )
+    n, kind = x.shape[axis], indices.dtype
+    extent = const(n.value, kind) if isinstance(n, IntImm) else te.cast(kind, n)
+    negative = topi.less(indices, const(0, kind))
+    counted = topi.where(negative, topi.add(indices, extent), indices)
     return topi.take(x, counted, axis)
 
 

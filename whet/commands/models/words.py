@@ -53,11 +53,17 @@ def read_of_one(command: str, file: str, shapes: Mapping[str, Any], what: str) -
         click.UsageError: several sizes are named.
         ArgumentError: it cannot be read.
     """
+    from whet.compiler.graph.symbolic.sizes import Dynamic
     from whet.frontends.onnx.file import loaded
 
     read = loaded(file)
     inputs = {i.name for i in read.graph.input}
     for name, given in shapes.items():
+        if any(isinstance(x, Dynamic) for x in (given if isinstance(given, tuple) else (given,))):
+            raise click.UsageError(
+                f"{command}: --shape {name} is a range, and {what} is of one size\n"
+                f"  --shape {name}=1"
+            )
         if name not in inputs and isinstance(given, tuple):
             said = ",".join(map(str, given))
             raise click.UsageError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.errors import ArgumentError, nearest
+from whet.compiler.graph.symbolic.sizes import Dynamic
 
 LISTED = 12
 """Names that an error lists."""
@@ -41,6 +42,8 @@ def checked_sizes(who: str, shapes: Any) -> dict[str, Any]:
 
 def _numbers(request: str, name: str, given: Any, depth: int = 0) -> Any:
     """A size, or the sizes, as numbers of Python."""
+    if isinstance(given, Dynamic):
+        return given
     if isinstance(given, np.ndarray):
         given = given.tolist()
     if isinstance(given, Integral) and not isinstance(given, bool):
@@ -71,6 +74,12 @@ def of_one(who: str, shapes: Mapping[str, Any], inputs: Iterable[str]) -> None:
     known = set(inputs)
     for name, given in shapes.items():
         request = f"{who}(shapes={{{name!r}: {given!r}}})"
+        if isinstance(given, Dynamic) or (
+            not isinstance(given, int) and any(isinstance(one, Dynamic) for one in given)
+        ):
+            raise ArgumentError(
+                request, "a graph has numbers for all sizes", "whet.compile keeps such a size open"
+            )
         if name in known and isinstance(given, int):
             raise ArgumentError(
                 request, "an input has a shape", f"shapes={{{name!r}: ({given},)}}"

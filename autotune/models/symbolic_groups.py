@@ -1,0 +1,141 @@
+"""The groups of a graph with symbols, and their tasks: of fixed sizes, or of blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from whet.autotune.models.kernels import packed_of, structure_of, task_of
+from whet.autotune.models.layouts import channels_last_of
+from whet.autotune.tasks.task import Task
+from whet.compiler.abi.extent import Extent
+from whet.compiler.graph.fusion import Fused, fused, views
+from whet.compiler.graph.ir import Graph
+from whet.compiler.graph.passes import optimized
+from whet.compiler.graph.passes.channels_last import with_channels_last
+from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
+from whet.compiler.graph.symbolic.rows import rows_of, sized
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements
+from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
+
+_BLOCKS = (1, 4, 16, 64)
+_LEAST_BYTES = 1 << 16  # of a block's rows: next to moving them, its call costs nothing
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTasks:
+    """What computes a group.
+
+    Attributes:
+        group: the group.
+        rows: the extents whose product is the number of its rows; (): its sizes are fixed; None: it
+            has no rows, and no task.
+        tasks: of blocks of so many rows, the largest first; of fixed sizes, one.
+        strides: bytes from a row to the next one of its arguments; 0 for those without rows.
+    """
+
+    group: Fused
+    rows: tuple[Extent, ...] | None
+    tasks: Mapping[int, Task]
+    strides: tuple[int, ...]
+
+
+class SymbolicGroups:
+    """The groups of a graph with symbols.
+
+    Args:
+        at: gives the graph as the model's file has it, for sizes of the symbols.
+        ranges: symbol -> its range.
+        target: canonical, of a CPU.
+
+    Attributes:
+        sizes: the graph after its passes, for all sizes.
+        target: as given.
+        views: value -> the one whose memory it is.
+        groups: in the order in which they run; views are none.
+
+    Raises:
+        ArgumentError: the model is not the same for all sizes.
+    """
+
+    def __init__(
+        self, at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], target: Target
+    ) -> None:
+        self.target = target
+        self._last: list[int] | None = None
+        self.sizes: SymbolicGraph = generalised(at, self._passed, ranges)
+        self.views = views(self.sizes.graph)
+        found = fused(self.sizes.graph)
+        self.groups = [g for g in found if g.nodes[0].output not in self.views]
+        self._tasks: dict[Hashable, Task] = {}
+
+    def tasks(self, group: Fused) -> GroupTasks:
+        """The tasks of a group."""
+        made = tuple(v for n in group.nodes for v in n.outputs)
+        if self.sizes.is_fixed((*group.inputs, *made), group.nodes):
+            return GroupTasks(group, (), {1: self._task(group, {})}, ())
+        rows = rows_of(self.sizes, group)
+        if rows is None:
+            return GroupTasks(group, None, {}, ())
+        strides = tuple(
+            prod(d for d in shape if isinstance(d, int)) * dt.itemsize(v.dtype)
+            if any(d in shape for d in rows)
+            else 0
+            for v in (*group.inputs, *group.outputs)
+            for shape in [self.sizes.shapes[v]]
+        )
+        found = {
+            many: self._task(group, {**dict.fromkeys(rows, 1), rows[-1]: many})
+            for many in self._block_sizes(group, sum(strides), rows)
+        }
+        return GroupTasks(group, rows, found, strides)
+
+    def _passed(self, graph: Graph) -> Graph:
+        """The graph after its passes, in the layouts of the first one that came."""
+        graph = optimized(graph)
+        if self._last is None:
+            last = set(channels_last_of(graph, self.target))
+            self._last = [k for k, n in enumerate(graph.nodes) if n in last]
+        nodes = [graph.nodes[k] for k in self._last if k < len(graph.nodes)]
+        return with_channels_last(graph, nodes) if nodes else graph
+
+    def _block_sizes(self, group: Fused, row_bytes: int, rows: Sequence[Extent]) -> list[int]:
+        """Numbers of rows of blocks, the largest first: rows weigh as much as the weights do."""
+        most = most_elements(rows, self.sizes.ranges)
+        weights = sum(v.bytes for v in group.inputs if v in self.sizes.graph.constants)
+        found = [1]
+        for many in _BLOCKS[1:]:
+            if many <= most and found[-1] * row_bytes < max(weights, _LEAST_BYTES):
+                found.append(many)
+        return found[::-1]
+
+    def _task(self, group: Fused, known: Mapping[Extent, int]) -> Task:
+        """The task of a group with numbers in the place of its extents."""
+        own, values = sized(self.sizes, group, known)
+        weights = packed_of(self.sizes.graph, group)
+        packed = {values[v] for v in weights if self.sizes.is_fixed([v])}
+        key = structure_of(own, packed)
+        if key not in self._tasks:
+            self._tasks[key] = task_of(own, packed, self.target)
+        return self._tasks[key]
+
+
+def symbolic_tasks(
+    at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], target: Target
+) -> list[tuple[Task, int]]:
+    """The tasks of a model with symbols, and how many groups have each.
+
+    Args:
+        at, ranges, target: as of :class:`SymbolicGroups`.
+    """
+    groups = SymbolicGroups(at, ranges, target)
+    tasks: dict[str, Task] = {}
+    counts: dict[str, int] = {}
+    for group in groups.groups:
+        for task in groups.tasks(group).tasks.values():
+            tasks.setdefault(task.key, task)
+            counts[task.key] = counts.get(task.key, 0) + 1
+    found = [(task, counts[key]) for key, task in tasks.items()]
+    return sorted(found, key=lambda one: -one[0].flop * one[1])

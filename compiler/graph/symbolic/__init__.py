@@ -1,0 +1,1 @@
+"""Models some of whose sizes stay symbols: one build, any sizes of their ranges."""

@@ -1,0 +1,252 @@
+"""The graphs of a model at several sizes as one graph whose sizes are polynomials of symbols.
+
+A model's file says by arithmetic on shapes what its sizes are, and front ends compute it for given
+sizes. So a model is looked at with several: the graphs must be alike but for integers, each of
+which is a polynomial of the symbols. What is not, is refused by the name of its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.abi.extent import Extent, Shape
+from whet.compiler.errors import ArgumentError
+from whet.compiler.graph.ir import Graph, Node, Value
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, is_open, looked_at, ones
+
+_WAY_OUT = "a narrower range; or buckets, a model for each size: shapes={'batch': [1, 8]}"
+_NO_SIZE = (bool, str, float, type(None))
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicGraph:
+    """A graph whose sizes depend on symbols.
+
+    Attributes:
+        graph: at the greatest sizes.
+        ranges: symbol -> its range.
+        shapes: value -> its extents.
+        attrs: node -> its attributes, with extents in the place of integers.
+    """
+
+    graph: Graph
+    ranges: Mapping[str, Dynamic]
+    shapes: Mapping[Value, Shape]
+    attrs: Mapping[Node, Mapping[str, Any]]
+
+    def is_fixed(self, values: Sequence[Value], nodes: Sequence[Node] = ()) -> bool:
+        """True if no symbol stands in the sizes of values and nodes."""
+        extents = [d for v in values for d in self.shapes[v]]
+        extents += [d for n in nodes for d in integers(self.attrs[n])]
+        return not any(map(is_open, extents))
+
+
+def generalised(
+    at: Callable[[Sizes], Graph],
+    passed: Callable[[Graph], Graph],
+    ranges: Mapping[str, Dynamic],
+) -> SymbolicGraph:
+    """One graph for all sizes of some ranges.
+
+    Args:
+        at: gives the graph as the model's file has it, for sizes.
+        passed: gives the graph after its passes; it is called with the greatest sizes first.
+        ranges: symbol -> its range.
+
+    Raises:
+        ArgumentError: the graphs differ in more than sizes.
+    """
+    file, made = _Alike(ranges), _Alike(ranges)
+    for point in looked_at(ranges):
+        graph = at(point)
+        file.add(graph, point)
+        made.add(passed(graph), point)
+    for point in ones(ranges):
+        file.add(at(point), point)
+    file.graph()  # also where a size is 1, for which passes make another one
+    return _with_slices(made.graph(), [v for v, is_cut in made.cut.items() if is_cut])
+
+
+class _Alike:
+    """Graphs of one model at several sizes, alike but for integers.
+
+    Attributes:
+        cut: constants of which sizes take a part -> True.
+    """
+
+    def __init__(self, ranges: Mapping[str, Dynamic]) -> None:
+        self.ranges = ranges
+        self.cut: dict[Value, bool] = {}
+        self._points: list[Sizes] = []
+        self._columns: list[list[int]] = []
+        self._first: Graph | None = None
+        self._text: list[Any] = []
+
+    def add(self, graph: Graph, point: Sizes) -> None:
+        """Compare one more graph with the first one.
+
+        Raises:
+            ArgumentError: it is not alike.
+        """
+        text, numbers = _described(graph)
+        if self._first is None:
+            self._first, self._text = graph, text
+        elif text != self._text:
+            raise _different(self._first, graph, self._text, text, self._points[0], point)
+        else:
+            for v, w in zip(_constants(self._first), _constants(graph)):
+                if not _same(self._first.constants[v], graph.constants[w], v, self.cut):
+                    why = f"the constant %{v.name} has other elements at {_text(point)}"
+                    raise ArgumentError(_request(point), why, _WAY_OUT)
+        self._points.append(point)
+        self._columns.append(numbers)
+
+    def graph(self) -> SymbolicGraph:
+        """The graph of all sizes."""
+        rows = list(zip(*self._columns))
+        known = {row: fitted(self._points, row) for row in set(rows)}
+        assert self._first is not None
+        return _filled(self._first, iter([known[row] for row in rows]), self.ranges)
+
+
+def integers(data: Any) -> Iterator[Any]:
+    """The integers and extents in a node's attributes."""
+    if isinstance(data, Mapping):
+        data = list(data.values())
+    if isinstance(data, list | tuple):
+        for one in data:
+            yield from integers(one)
+    elif not isinstance(data, _NO_SIZE):
+        yield data
+
+
+def filled(data: Any, change: Callable[[Any], Any]) -> Any:
+    """A node's attributes with other integers, in the order of :func:`integers`."""
+    if isinstance(data, Mapping):
+        return {k: filled(v, change) for k, v in data.items()}
+    if isinstance(data, list | tuple):
+        return type(data)(filled(x, change) for x in data)
+    return data if isinstance(data, _NO_SIZE) else change(data)
+
+
+def _described(graph: Graph) -> tuple[list[Any], list[int]]:
+    """A graph as a list of its nodes without integers, and all integers."""
+    place = {v: k for k, v in enumerate(graph.inputs)}
+    numbers = [d for v in graph.inputs for d in v.shape]
+    text: list[Any] = []
+    for n in graph.nodes:
+        for v in (*n.reads, *n.outputs):
+            if v not in place:
+                place[v] = len(place)
+                numbers += v.shape
+        used = tuple(None if v is None else place[v] for v in n.inputs)
+        made = tuple((place[v], len(v.shape), v.dtype) for v in n.outputs)
+        text.append((n.operator, used, made, repr(filled(n.attrs, lambda _: 0))))
+        numbers += [int(d) for d in integers(n.attrs)]
+    text.append(tuple(place[v] for v in graph.outputs))
+    return text, numbers
+
+
+def _constants(graph: Graph) -> list[Value]:
+    """The constants in the order of their use."""
+    return list(dict.fromkeys(v for n in graph.nodes for v in n.reads if v in graph.constants))
+
+
+def _filled(
+    graph: Graph, found: Iterator[Extent | None], ranges: Mapping[str, Dynamic]
+) -> SymbolicGraph:
+    """The graph with the extents that were found."""
+    shapes: dict[Value, Shape] = {}
+    attrs: dict[Node, Mapping[str, Any]] = {}
+
+    def take(what: str) -> Extent:
+        one = next(found)
+        if one is None:
+            names = ", ".join(ranges)
+            why = f"a size of {what} is no polynomial of {names} with integer factors"
+            raise ArgumentError(_request(ranges), why, _WAY_OUT)
+        return one
+
+    for v in graph.inputs:
+        shapes[v] = tuple(take(str(v)) for _ in v.shape)
+    for n in graph.nodes:
+        for v in (*n.reads, *n.outputs):
+            if v not in shapes:
+                shapes[v] = tuple(take(n.origin or str(n)) for _ in v.shape)
+        what = n.origin or str(n)
+        attrs[n] = filled(n.attrs, partial(_take_for, take, what))
+    return SymbolicGraph(graph, ranges, shapes, attrs)
+
+
+def _take_for(take: Callable[[str], Extent], what: str, _: Any) -> Extent:
+    return take(what)
+
+
+def _same(first: np.ndarray, other: np.ndarray, v: Value, cut: dict[Value, bool]) -> bool:
+    """True if a constant is the same, or the first part of the one at the greatest sizes."""
+    if first.shape != other.shape:
+        cut[v] = True
+        part = first[tuple(slice(d) for d in other.shape)]
+        return part.shape == other.shape and _equal(part, other)
+    return first is other or _equal(first, other)
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def _with_slices(made: SymbolicGraph, cut: Sequence[Value]) -> SymbolicGraph:
+    """Constants of which a call uses a part are sliced by the kernels that read them.
+
+    Where that is what stands in front in memory, it is there already.
+    """
+    graph, shapes, attrs = made.graph, dict(made.shapes), dict(made.attrs)
+    nodes, constants = [], dict(graph.constants)
+    for v in cut:
+        if _is_front(shapes[v]):
+            continue
+        whole = Value(f"{v.name}.whole", v.shape, v.dtype)
+        constants[whole] = constants.pop(v)
+        axes = [k for k, d in enumerate(shapes[v]) if is_open(d)]
+        own = {
+            "begin": [0] * len(axes), "end": [shapes[v][a] for a in axes],
+            "step": [1] * len(axes), "axes": axes,
+        }  # fmt: skip
+        node = Node("slice", (whole,), (v,), {**own, "end": [v.shape[a] for a in axes]})
+        nodes.append(node)
+        shapes[whole], attrs[node] = v.shape, own
+    whole_graph = replace(graph, nodes=(*nodes, *graph.nodes), constants=constants)
+    return SymbolicGraph(whole_graph, made.ranges, shapes, attrs)
+
+
+def _is_front(shape: Shape) -> bool:
+    """True if the first elements along each axis of a constant are those in front of it."""
+    first = next((k for k, d in enumerate(shape) if d != 1), 0)
+    return not any(map(is_open, shape[first + 1 :]))
+
+
+def _different(
+    first: Graph, other: Graph, text: Sequence[Any], own: Sequence[Any], a: Sizes, b: Sizes
+) -> ArgumentError:
+    """The error of two graphs that are not alike, with the first nodes that differ."""
+    k = next((k for k, (x, y) in enumerate(zip(text, own)) if x != y), min(len(text), len(own)) - 1)
+    nodes = [g.nodes[k] if k < len(g.nodes) else None for g in (first, other)]
+    said = [str(n and (n.origin or n)) for n in nodes]
+    return ArgumentError(
+        _request(a),
+        f"at {_text(a)} and at {_text(b)} the model is not the same: {said[0]}; {said[1]}",
+        _WAY_OUT,
+    )
+
+
+def _text(sizes: Sizes) -> str:
+    return ", ".join(f"{n}={k}" for n, k in sizes.items())
+
+
+def _request(names: Mapping[str, Any]) -> str:
+    return f"compile(...) with the symbols {', '.join(names)}"

@@ -1,0 +1,192 @@
+"""Ranges of sizes, and sizes as polynomials of symbols, found from their values at some sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.abi.extent import Extent, Operation, Symbol, evaluate, symbols_of
+from whet.compiler.errors import ArgumentError
+
+Sizes = Mapping[str, int]
+"""A symbol's name -> its number."""
+
+_INNER = 4  # sizes between the bounds of a range that a model is looked at with
+
+
+@dataclass(frozen=True, eq=False)
+class Dynamic:
+    """A size that stays a symbol; one object is one size, wherever it stands.
+
+    Attributes:
+        low, high: its bounds, both of which it may be.
+    """
+
+    low: int
+    high: int
+
+    def __repr__(self) -> str:
+        return f"whet.dynamic({self.low}, {self.high})"
+
+
+def dynamic(low: int, high: int) -> Dynamic:
+    """A size of a model that stays a symbol: any from ``low`` to ``high``.
+
+    ``whet.compile("model.onnx", {"batch": whet.dynamic(1, 64)})`` is one model for all of them. The
+    same object for several dimensions says that they are equal.
+
+    Args:
+        low: the least size, at least 1.
+        high: the greatest one: memory between kernels is as large as it needs.
+
+    Raises:
+        ArgumentError: the bounds are no sizes in order.
+    """
+    request = f"dynamic({low!r}, {high!r})"
+    for bound in (low, high):
+        if isinstance(bound, bool) or not isinstance(bound, int | np.integer):
+            raise ArgumentError(request, f"{bound!r} is no integer", "dynamic(1, 64)")
+    if not 1 <= low <= high:
+        raise ArgumentError(
+            request, "bounds are sizes from 1 on, the least first", "dynamic(1, 64)"
+        )
+    return Dynamic(int(low), int(high))
+
+
+def widest(ranges: Mapping[str, Dynamic]) -> dict[str, int]:
+    """The greatest size of each symbol."""
+    return {name: r.high for name, r in ranges.items()}
+
+
+def looked_at(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
+    """The sizes that a model is looked at with, the greatest first.
+
+    Both ends of each range are there with their neighbours, and some between. No size is 1 that
+    may be more: passes drop what an axis of 1 does. :func:`ones` has these.
+    """
+    each = {name: _of_range(r) for name, r in ranges.items()}
+    count = max(len(own) for own in each.values())
+    found = [widest(ranges)]
+    for k in range(count):
+        found.append(
+            {n: own[(k * (j + 1) + j) % len(own)] for j, (n, own) in enumerate(each.items())}
+        )
+    for one in each:  # corners: all but one at its lower end
+        found.append({n: own[-1] if n == one else own[0] for n, own in each.items()})
+    found.append({n: own[0] for n, own in each.items()})
+    return list({tuple(p.values()): p for p in found}.values())
+
+
+def ones(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
+    """The sizes at which a model is looked at where symbols are 1."""
+    able = [n for n, r in ranges.items() if r.low == 1 < r.high]
+    found = [{**widest(ranges), one: 1} for one in able]
+    if len(able) > 1:
+        found.append({**widest(ranges), **dict.fromkeys(able, 1)})
+    return found
+
+
+def _of_range(r: Dynamic) -> list[int]:
+    low = min(max(r.low, 2), r.high)
+    inner = [low + (r.high - low) * k // (_INNER - 1) for k in range(1, _INNER - 1)]
+    near = {low, low + 1, r.high - 1, r.high, *inner, *(n + 1 for n in inner)}
+    return sorted(n for n in near if low <= n <= r.high)
+
+
+def fitted(points: Sequence[Sizes], numbers: Sequence[int]) -> Extent | None:
+    """The polynomial of the symbols that has some values; of degree 2 at most, in integers.
+
+    >>> print(fitted([{"n": 2}, {"n": 3}, {"n": 7}], [5, 7, 15]))
+    2 * n + 1
+
+    Args:
+        points: sizes.
+        numbers: the value at each of them.
+
+    Returns:
+        None if there is none.
+    """
+    if all(n == numbers[0] for n in numbers):
+        return numbers[0]
+    for monomials in _bases(list(points[0])):
+        columns = [[prod(p[x] for x in m) for m in monomials] for p in points]
+        found = np.linalg.lstsq(np.array(columns, float), np.array(numbers, float), rcond=None)[0]
+        factors = [round(float(x)) for x in found]
+        if all(sum(f * c for f, c in zip(factors, row)) == n for row, n in zip(columns, numbers)):
+            return _sum(list(zip(factors, monomials)))
+    return None
+
+
+def _bases(names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
+    """Sets of monomials, the simplest first."""
+    linear = [(x,) for x in names]
+    square = list(combinations_with_replacement(names, 2))
+    for m in (*linear, *square):
+        yield [m, ()]
+    yield [*linear, ()]
+    for s in square:
+        yield [s, *linear, ()]
+    yield [*square, *linear, ()]
+
+
+def _sum(terms: Sequence[tuple[int, tuple[str, ...]]]) -> Extent:
+    total: Extent | None = None
+    for factor, monomial in terms:
+        if factor == 0:
+            continue
+        term: Extent | None = None if abs(factor) == 1 and monomial else abs(factor)
+        for x in monomial:
+            term = Symbol(x) if term is None else Operation("*", term, Symbol(x))
+        assert term is not None
+        if total is None:
+            total = term if factor > 0 else Operation("-", 0, term)
+        else:
+            total = Operation("+" if factor > 0 else "-", total, term)
+    return 0 if total is None else total
+
+
+def is_open(extent: Any) -> bool:
+    """True for an extent that a symbol stands in."""
+    return not isinstance(extent, int) and bool(symbols_of(extent))
+
+
+def most_each(shape: Sequence[Extent], itemsize: int, ranges: Mapping[str, Dynamic]) -> int:
+    """Bytes such that an array has at most as many times the product of all symbols.
+
+    In each symbol alone, size over product is a sum of powers of it from -1 on, which is convex: it
+    is greatest at an end of the range.
+    """
+    if any("-" in str(d) for d in shape):
+        return most_elements(shape, ranges) * itemsize
+    ends = [{(n, r.low), (n, r.high)} for n, r in ranges.items()]
+    found = 0
+    for corner in map(dict, product(*ends)):
+        size = itemsize * prod(evaluate(d, corner) for d in shape)
+        found = max(found, -(-size // prod(corner.values())))
+    return found
+
+
+def most_elements(shape: Sequence[Extent], ranges: Mapping[str, Dynamic]) -> int:
+    """The most elements that an array of some extents has for sizes of these ranges.
+
+    Raises:
+        ArgumentError: sizes of several symbols are subtracted.
+    """
+    if not any("-" in str(d) for d in shape):
+        top = widest(ranges)
+        return prod(evaluate(d, top) for d in shape)
+    names = sorted({s for d in shape for s in symbols_of(d)})
+    if len(names) > 1:
+        raise ArgumentError(
+            f"a value of shape {[str(d) for d in shape]}",
+            "how large it can be is not known: sizes of several symbols are subtracted",
+            "buckets: shapes={'batch': [1, 8]}",
+        )
+    (name,) = names
+    each = range(ranges[name].low, ranges[name].high + 1)
+    return max(prod(evaluate(d, {name: n}) for d in shape) for n in each)

@@ -1,0 +1,62 @@
+"""Sizes as polynomials of symbols, and bounds of memory that hold for all of them."""
+
+import random
+
+import pytest
+
+from whet.compiler.abi.extent import evaluate, parse
+from whet.compiler.graph.symbolic.sizes import (
+    dynamic,
+    fitted,
+    looked_at,
+    most_each,
+    most_elements,
+    ones,
+)
+
+TEXTS = ("7", "b", "12 * b", "s + 3", "b * s", "12 * b * s", "s * s", "s * s + 2 * b - 1", "s - 1")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_polynomials_are_found(text, seeds):
+    for seed in seeds(4):
+        rng = random.Random(seed)
+        low = rng.randint(1, 5)
+        ranges = {"b": dynamic(1, rng.randint(4, 9)), "s": dynamic(low, low + rng.randint(6, 500))}
+        points = looked_at(ranges) + ones(ranges)
+        wanted = parse(text)
+        found = fitted(points, [evaluate(wanted, p) for p in points])
+        assert found is not None
+        for b in range(1, ranges["b"].high + 1):
+            for s in range(low, ranges["s"].high + 1, 7):
+                assert evaluate(found, {"b": b, "s": s}) == evaluate(wanted, {"b": b, "s": s})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda n: n // 2, lambda n: -(-n // 8) * 8, lambda n: min(n, 20), lambda n: max(n, 9),
+     lambda n: n % 2, lambda n: n**3],
+)  # fmt: skip
+def test_what_is_no_polynomial_is_not_found(change):
+    points = looked_at({"n": dynamic(8, 64)})
+    assert fitted(points, [change(p["n"]) for p in points]) is None
+
+
+def test_small_ranges_are_looked_at_whole():
+    assert [p["n"] for p in looked_at({"n": dynamic(3, 5)})] == [5, 3, 4]
+    assert looked_at({"n": dynamic(1, 1)}) == [{"n": 1}]
+    assert ones({"n": dynamic(1, 1), "m": dynamic(1, 4)}) == [{"n": 1, "m": 1}]
+    assert fitted([{"n": 5}, {"n": 3}, {"n": 4}], [10, 6, 8]) == parse("2 * n")
+
+
+def test_memory_is_enough_for_all_sizes():
+    ranges = {"b": dynamic(1, 6), "s": dynamic(2, 40)}
+    for text in ("7", "b", "s", "b * s", "b * s * s", "s * s + 2 * b + 1"):
+        shape = (parse(text), 3)
+        for b in range(1, 7):
+            for s in range(2, 41):
+                size = 3 * evaluate(shape[0], {"b": b, "s": s})
+                assert size <= most_elements(shape, ranges)
+                assert 4 * size <= most_each(shape, 4, ranges) * b * s
+    falling = (parse("50 - s"), parse("s"))
+    assert most_elements(falling, {"s": dynamic(2, 40)}) == 25 * 25

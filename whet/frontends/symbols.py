@@ -1,0 +1,137 @@
+"""Sizes that stay symbols: which a model has, and its graph for each number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whet.compiler.errors import ArgumentError
+from whet.compiler.graph.ir import Graph
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, dynamic
+
+_MOST = 1 << 40  # no memory has as many elements: such a bound is none
+
+
+@dataclass(frozen=True)
+class Family:
+    """The graphs of a model, one for each of the sizes of some ranges.
+
+    Attributes:
+        at: gives the graph as the model's file has it, for sizes.
+        ranges: symbol -> its range.
+    """
+
+    at: Callable[[Sizes], Graph]
+    ranges: Mapping[str, Dynamic]
+
+
+def open_sizes(
+    who: str,
+    model: Any,
+    shapes: Any,
+    constants: Mapping[str, np.ndarray] | None,
+    inputs: Sequence[Any] | None,
+) -> Family | None:
+    """The graphs of a model with symbols; None where all its sizes are numbers.
+
+    Args:
+        who: the function that was called.
+        model, shapes, constants, inputs: as of :func:`whet.compile`.
+
+    Raises:
+        ArgumentError: a symbol has no bound, or stands where none may.
+    """
+    from whet.frontends.torch.importer import from_torch, is_module, is_program
+
+    if not any(isinstance(x, Dynamic) for _, _, x in _sizes(shapes)):
+        return _of_program(who, model) if shapes is None and is_program(model) else None
+    if not isinstance(shapes, Mapping):
+        raise ArgumentError(
+            f"{who}(shapes=[...])", "a size of a bucket is a number",
+            "shapes={'batch': whet.dynamic(1, 64)} alone",
+        )  # fmt: skip
+    if isinstance(model, Graph) or is_module(model):
+        why = "a graph has its sizes" if isinstance(model, Graph) else "a module has its inputs'"
+        raise ArgumentError(
+            f"{who}(..., shapes={dict(shapes)})", why,
+            "torch.export.export(module, inputs, dynamic_shapes=...) leaves sizes open",
+        )  # fmt: skip
+    names: dict[Dynamic, str] = {}
+    for name, k, size in _sizes(shapes):
+        if isinstance(size, Dynamic):
+            names.setdefault(size, name if k is None else f"{name}[{k}]")
+    ranges = {name: size for size, name in names.items()}
+
+    def numbers(given: Any, sizes: Sizes) -> Any:
+        if isinstance(given, Dynamic):
+            return sizes[names[given]]
+        return [numbers(x, sizes) for x in given] if isinstance(given, list | tuple) else given
+
+    def bound(sizes: Sizes) -> dict[str, Any]:
+        return {name: numbers(given, sizes) for name, given in shapes.items()}
+
+    if is_program(model):
+        return Family(lambda sizes: from_torch(model, bound(sizes)), ranges)
+    if inputs is not None:
+        raise ArgumentError(f"{who}(..., inputs=...)", "example inputs are for a torch.nn.Module")
+    from whet.frontends.onnx.file import loaded
+    from whet.frontends.onnx.importer import from_onnx
+
+    proto = loaded(model, who)
+    return Family(lambda sizes: from_onnx(proto, bound(sizes), constants), ranges)
+
+
+def _sizes(shapes: Any) -> Iterator[tuple[str, int | None, Any]]:
+    """The sizes in what names some: the name, the place in a shape, the size."""
+    if isinstance(shapes, Mapping):
+        for name, given in shapes.items():
+            if isinstance(given, list | tuple):
+                yield from ((name, k, x) for k, x in enumerate(given))
+            else:
+                yield name, None, given
+    elif isinstance(shapes, list | tuple):
+        for one in shapes:
+            yield from _sizes(one)
+
+
+def _of_program(who: str, program: Any) -> Family | None:
+    """The graphs of an exported program whose own sizes are open; None: none is.
+
+    Raises:
+        ArgumentError: a size has no upper bound.
+    """
+    from whet.frontends.torch.importer import from_torch
+
+    metas = {n.name: n.meta["val"] for n in program.graph.nodes if n.op == "placeholder"}
+    inputs = {
+        name: metas[name].shape
+        for name in program.graph_signature.user_inputs
+        if hasattr(metas.get(name), "shape")
+    }
+    ranges: dict[str, Dynamic] = {}
+    symbols: dict[str, Any] = {}
+    for name, shape in inputs.items():
+        for size in shape:
+            for s in [] if isinstance(size, int) else size.node.expr.free_symbols:
+                r = program.range_constraints[s]
+                if str(r.upper) in ("int_oo", "oo") or int(r.upper) > _MOST:
+                    raise ArgumentError(
+                        f"{who}(program)", f"a size of its input {name!r}, {s}, has no upper bound",
+                        "torch.export.Dim('batch', min=1, max=64), or shapes={'x': (8, 3)}",
+                    )  # fmt: skip
+                symbols[str(s)] = s
+                ranges.setdefault(str(s), dynamic(max(int(r.lower), 1), int(r.upper)))
+    if not ranges:
+        return None
+
+    def bound(sizes: Sizes) -> dict[str, Any]:
+        numbers = {s: sizes[name] for name, s in symbols.items()}
+        return {
+            name: [d if isinstance(d, int) else int(d.node.expr.subs(numbers)) for d in shape]
+            for name, shape in inputs.items()
+        }
+
+    return Family(lambda sizes: from_torch(program, bound(sizes)), ranges)
