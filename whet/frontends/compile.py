@@ -45,7 +45,7 @@ def compile(
         constants: an input's name -> its value, where shapes depend on it.
         cache: where what is built is kept, and found again. True: in the folder ``WHET_CACHE``, by
             default ``~/.cache/whet`` (``0``: nowhere); or a folder; False: nowhere.
-            Code for GPUs is not kept; of buckets, each kernel.
+            Of buckets each kernel is kept.
         device: where code for a GPU runs: ``"cuda:1"``, ``"cuda-emulator"``; default: ``"cuda"``.
             It need not be there before the first run.
         inputs: example tensors for a module; their sizes are the model's.
@@ -69,14 +69,14 @@ def compile(
     chosen = _target(target)
     where = _placed(chosen, device)
     build = _Build(given, shapes, chosen, target, log, where, began)
-    kept = None if chosen.kind.row.has_threads else _cache(cache)
+    kept = _cache(cache)
     model, each = _read(model, shapes)
     if each is not None:
         graphs = [_graph(model, one, constants) for one in each]
         return BucketModel(build.models(graphs, kept, True))
     one = cast("Mapping[str, Any] | None", shapes)
     key = None if kept is None else model_key(model, one, chosen, log, constants)
-    found = kept.model(key) if kept is not None and key is not None else None
+    found = kept.model(key, where) if kept is not None and key is not None else None
     if found is None:
         graph = _graph(model, shapes, constants)
         (found,) = build.models([graph], kept, owned or graph is not model)
@@ -163,7 +163,7 @@ class _Build:
         steps = Steps("compiling", self.began)
         with self._records():
             if self.target.kind.row.has_threads:
-                return list(device_models(graphs, self.target, self.device, steps))
+                return list(device_models(graphs, self.target, self.device, steps, cache))
             return compiled_all(graphs, self.target, cache, owned, steps)
 
     def _records(self) -> contextlib.AbstractContextManager[Any]:
