@@ -168,13 +168,9 @@ def loaded(
     missing = {k: what_is_missing(index.libraries[model_of(m)[0]]) for k, m in enumerate(entries)}
     chosen = next((k for k, why in missing.items() if not why), None)
     if chosen is None:
-        levels = "; ".join(
-            f"{index.libraries[model_of(m)[0]].level} needs {missing[k]}"
-            for k, m in enumerate(entries)
-        )
         raise ArtifactError(
             request,
-            f"its code does not run on this CPU: {levels}",
+            f"its code does not run on this CPU: it needs {missing[len(missing) - 1]}",
             "export the model for a target that this machine has",
         )
     entry = dict(entries[chosen])
