@@ -115,8 +115,6 @@ def _package_tasks(
     levels_of = ", ".join(dict.fromkeys(one.level for one in index.libraries))
     kernels = "1 kernel" if len(index.kernels) == 1 else f"{len(index.kernels)} kernels"
     click.echo(f"{output}: {kernels} for {levels_of}, {Path(output).stat().st_size:,} bytes")
-    if model.on_device:
-        return
     click.echo(f"from C: #include <whet/package.h>, gcc -I {include_dir()} ... -ldl")
     for kernel in index.kernels:
         for variant in kernel.variants:
