@@ -28,12 +28,8 @@ from whet.compiler.runtime.arrays.nd import array as copied_to
 from whet.compiler.runtime.arrays.nd import empty
 from whet.compiler.runtime.gpu.driver.streams import current_stream
 from whet.compiler.runtime.gpu.function import CudaFunction
-from whet.compiler.runtime.gpu.launching import ReadyPlan
+from whet.compiler.runtime.gpu.replay import Replay, Step
 from whet.compiler.runtime.module import Module
-
-
-_Step = tuple[ReadyPlan, list[Any], list[tuple[int, int]]]
-"""A call made ready: its plan, its slots, and which of them are inputs or outputs."""
 
 
 class DeviceModel(Model):
@@ -46,7 +42,8 @@ class DeviceModel(Model):
         arena: the places of what lives between kernels.
         calls: what it does, in order.
 
-    One model is called by one thread at a time: its arena is shared by its calls.
+    One model is called by one thread at a time: its arena is shared by its calls. Addresses that
+    come a second time are captured: from then on such a call is one graph of the driver's.
     """
 
     on_device = True
@@ -64,7 +61,7 @@ class DeviceModel(Model):
         self.calls, self.arena = tuple(calls), arena
         self._kernels, self._held = dict(kernels), constants
         self._between: DeviceArray | None = None
-        self._ready: dict[tuple[int, ...], list[_Step]] = {}
+        self._ready: dict[tuple[int, ...], Replay] = {}
 
     @cached_property
     def launches(self) -> tuple[ModelLaunch, ...]:
@@ -133,14 +130,10 @@ class DeviceModel(Model):
         arrays = [
             self._on_device(v, x, k >= len(inputs)) for k, (v, x) in enumerate(zip(values, given))
         ]
-        steps = self._steps(arrays)
+        replay = self._replay(arrays)
         memory = self._own()[ARENA]
         memory.context.discard(memory.address, memory.nbytes)
-        for ready, slots, open_slots in steps:
-            filled = list(slots)
-            for at, k in open_slots:
-                filled[at] = arrays[k].address
-            ready.run(filled)
+        replay.run([a.address for a in arrays])
         for x, taken in zip(given, arrays):
             if taken is not x and is_shared(x):
                 let_owner_wait(x, taken, taken.context)
@@ -190,19 +183,22 @@ class DeviceModel(Model):
         assert isinstance(function, CudaFunction)
         return function
 
-    def _steps(self, arrays: Sequence[DeviceArray]) -> list[_Step]:
+    def _replay(self, arrays: Sequence[DeviceArray]) -> Replay:
         """The calls, ready for arguments of these layouts."""
         key = tuple(a._layout for a in arrays)
         if key not in self._ready:
             names = [v.name for v in (*self.inputs, *self.outputs)]
             memory = {**self._own(), **dict(zip(names, arrays))}
-            self._ready[key] = [self._step(call, memory, names) for call in self.calls]
+            steps = [self._step(call, memory, names) for call in self.calls]
+            self._ready[key] = Replay(memory[ARENA], steps)
         return self._ready[key]
 
-    def _step(self, call: Call, memory: Mapping[str, DeviceArray], names: list[str]) -> _Step:
+    def _step(self, call: Call, memory: Mapping[str, DeviceArray], names: list[str]) -> Step:
         ready, slots = self._launcher(call).prepared(self._views(call, memory))
         open_slots = [
-            (at, names.index(p.argument)) for at, p in enumerate(call.places) if p.argument in names
+            (at, names.index(p.argument), p.offset)
+            for at, p in enumerate(call.places)
+            if p.argument in names
         ]
         return ready, slots, open_slots
 
