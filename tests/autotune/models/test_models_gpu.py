@@ -7,6 +7,7 @@ import pytest
 
 import whet
 from whet.compiler import driver
+from whet.compiler.emulator.driver import EmulatedGraph
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
 from whet.compiler.graph import GraphBuilder
 from whet.compiler.graph.executor import CONSTANTS
@@ -73,6 +74,44 @@ def test_a_network_in_the_emulator(seeds):
         model.run([a], [np.empty((WIDTH, ROWS), "float32")] * 2)
     with pytest.raises(ArgumentError, match="it takes 1, and gives 2"):
         model.run([a], out[:1])
+
+
+def test_addresses_that_come_again_are_replayed(seeds, monkeypatch):
+    (seed,) = seeds(1)
+    graph, reference = network(seed)
+    model = whet.compile(graph, target=TARGET, device="cuda-emulator")
+    rng, device, replayed = np.random.default_rng(seed + 1), whet.device("cuda-emulator"), []
+    launch = EmulatedGraph.launch
+    monkeypatch.setattr(
+        EmulatedGraph, "launch", lambda self, s=None: replayed.append(1) or launch(self, s)
+    )
+
+    def arrays():
+        x = whet.nd.array(np.zeros((ROWS, WIDTH), "float32"), device)
+        return x, [whet.nd.array(np.zeros((WIDTH, ROWS), "float32"), device) for _ in range(2)]
+
+    def run(x, out, graphs):
+        given = rng.standard_normal((ROWS, WIDTH)).astype("float32")
+        x.copyfrom(given)
+        for o in out:
+            o.copyfrom(np.full((WIDTH, ROWS), np.nan, "float32"))
+        replayed.clear()
+        model.run([x], out)
+        assert len(replayed) == graphs
+        agree([o.numpy() for o in out], reference(given))
+
+    (x, out), (y, more) = arrays(), arrays()
+    for given, results, graphs in (
+        (x, out, 0), (x, out, 1), (y, more, 0), (x, more, 0), (x, out, 1), (x, out[::-1], 0),
+        (x, more, 1), (y, more, 1), (x, out[::-1], 1), (x, out, 1),
+    ):  # fmt: skip
+        run(given, results, graphs)
+    kept = [arrays() for _ in range(12)]  # more than there are graphs for
+    for _ in range(2):
+        for given, results in kept:
+            run(given, results, _)
+    run(x, out, 0)
+    run(x, out, 1)
 
 
 def test_equal_kernels_and_weights_are_there_once():

@@ -106,7 +106,10 @@ def test_code_lives_as_long_as_its_graph_and_its_work():
     run(replay, arrays, 1)
     gc.collect()
     assert LOADED.value == before + 1
+    stream = their_stream()  # in which no kernel was launched by itself, and no default one waits
+    GPU.set_raw_stream(stream)
     replay.run([each.address for each in arrays])
+    GPU.set_raw_stream(None)
     del replay
     gc.collect()
     assert LOADED.value == before + 1  # its work is not done
