@@ -10,7 +10,6 @@ import numpy as np
 from device_programs import added
 from pycuda_stand_in import (
     GPU,
-    emulated,
     nothing_is_current,  # noqa: F401, a fixture of every check
     numbers,
     poisoned,
@@ -107,16 +106,18 @@ def test_code_lives_as_long_as_its_graph_and_its_work():
     run(replay, arrays, 1)
     gc.collect()
     assert LOADED.value == before + 1
-    stream = their_stream()  # in which no kernel was launched by itself, and no default one waits
+    stream = their_stream()  # in which no kernel was launched by itself
     GPU.set_raw_stream(stream)
     replay.run([each.address for each in arrays])
     GPU.set_raw_stream(None)
-    del replay
+    (graph,) = replay._graphs.values()
+    inside = context_of(GPU).borrowed(int(stream.handle), stream).held
+    assert all(inside in streams for streams in graph._streams)  # for whose work code waits
+    del replay, graph
     gc.collect()
-    # what waits is looked at when code is loaded
-    other = context_of(GPU).load(emulated(added(4).get_source("cuda"), "sm_80"))
-    assert LOADED.value == before + 2  # its work is not done
+    assert LOADED.value == before + 1  # its work is not done
     GPU.sync()
-    assert LOADED.value == before + 1
-    del other
+    gc.collect()
+    GPU.sync()
+    assert LOADED.value == before
     np.testing.assert_array_equal(arrays[3].numpy(), arrays[0].numpy() + 2 * arrays[1].numpy())
