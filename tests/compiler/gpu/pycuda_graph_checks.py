@@ -7,7 +7,7 @@ import ctypes
 import gc
 
 import numpy as np
-from device_programs import added
+from device_programs import added, doubled_twice
 from pycuda_stand_in import (
     GPU,
     nothing_is_current,  # noqa: F401, a fixture of every check
@@ -121,3 +121,19 @@ def test_code_lives_as_long_as_its_graph_and_its_work():
     GPU.sync()
     assert LOADED.value == before
     np.testing.assert_array_equal(arrays[3].numpy(), arrays[0].numpy() + 2 * arrays[1].numpy())
+
+
+def test_temporaries_have_memory_of_the_graph():
+    function, n = doubled_twice(N), N * 4
+    a, b, c, d = on_gpu(0)
+    ready, slots = function.entry_func.prepared([a, c])
+    assert n <= ready.temporary_bytes < n + 256
+    steps = [(ready, slots, [(0, 0, 0), (1, 2, 0)]), (ready, slots, [(0, 1, 0), (1, 3, 0)])]
+    replay = Replay(a, steps)
+    for _ in range(3):
+        for out in (c, d):
+            out.copyfrom(np.full(N, np.nan, "float32"))
+        replay.run([each.address for each in (a, b, c, d)])
+        for x, out in ((a, c), (b, d)):
+            np.testing.assert_array_equal(out.numpy(), 2 * (x.numpy() + x.numpy()[::-1]))
+    assert replay._graphs
