@@ -110,9 +110,7 @@ def _described(request: str, model: Model) -> tuple[Library, bytes, Json, memory
     return library, blob, described(model), model._constants.data
 
 
-def _described_on_device(
-    request: str, model: Model
-) -> tuple[Library, bytes, Json, memoryview]:
+def _described_on_device(request: str, model: Model) -> tuple[Library, bytes, Json, memoryview]:
     """As :func:`_described`; its library is a list of the kernels' texts, as JSON."""
     from whet.compiler.graph.device_image import uploads_of
     from whet.compiler.graph.device_model import DeviceModel

@@ -209,7 +209,9 @@ def test_the_command(tmp_path):
     assert done.exit_code == 2 and "--target and --level alone are a model's" in done.output
     done = CliRunner().invoke(command, [*words, "--level", LEVELS[0]])
     assert done.exit_code == 0, done.output
-    levels = [one["level"] for one in container.unpacked("", Path(words[2]).read_bytes())["libraries"]]
+    levels = [
+        one["level"] for one in container.unpacked("", Path(words[2]).read_bytes())["libraries"]
+    ]
     assert levels == [LEVELS[0]]
     done = CliRunner().invoke(command, ["x.py:tasks", "-o", "m", "--shape", "batch=1"])
     assert done.exit_code == 2 and "--shape and --target are for a model" in done.output
