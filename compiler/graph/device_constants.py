@@ -1,4 +1,4 @@
-"""The constants of models in a device's memory: uploaded, and packed there, before the first run."""
+"""The constants of models in a device's memory: uploaded and packed there before the first run."""
 
 from __future__ import annotations
 
