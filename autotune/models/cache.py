@@ -25,10 +25,15 @@ from whet.compiler.abi.artifact import Artifact
 from whet.compiler.content_cache import MEBIBYTE, ContentCache, digest
 from whet.compiler.graph import image
 from whet.compiler.graph.model import Model
+from whet.compiler.homes import imported
 from whet.compiler.jit.llvm import version
+from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.module import Module
 from whet.compiler.runtime.package.container import chunks, unpacked
 from whet.compiler.target import Target
+
+# Models of GPUs as data, imported when there is one.
+_OF_DEVICES = "whet.compiler.graph.device_image"
 
 LIMIT_BYTES = 2048 * MEBIBYTE
 """The bytes of all entries; those that were not used for longest go."""
@@ -56,15 +61,26 @@ class ModelCache:
             folder = Path(cache)
         return None if folder is None else ModelCache(folder, named=not isinstance(cache, bool))
 
-    def model(self, key: str) -> Model | None:
-        """The model of a key; None: there is none that is whole."""
-        return self._found(key, ".model", _model)
+    def model(self, key: str, device: Device | None = None) -> Model | None:
+        """The model of a key; None: there is none that is whole.
+
+        Args:
+            key: of the model.
+            device: where one for GPUs runs; None: the first GPU.
+        """
+        return self._found(key, ".model", lambda index, data: _model(index, data, device))
 
     def keep_model(self, key: str, model: Model) -> None:
         """Keep a model, if it can be."""
-        entries, blobs = image.parts(model)
-        index = {"artifacts": entries, "models": [image.described(model)]}
-        self._keep(key, ".model", index, [*blobs, model._constants.data])
+        described, kernels = image.described(model), model._kernels.values()
+        if model.on_device:
+            described["uploads"], constants = imported(f"{_OF_DEVICES}:uploads_of")(model)
+            entries, blobs = image.parts(kernels)
+        else:
+            entries, blobs = image.parts([model._function, *kernels])
+            constants = model._constants
+        index = {"artifacts": entries, "models": [described]}
+        self._keep(key, ".model", index, [*blobs, constants.data])
 
     def kernel(self, key: str) -> Artifact | None:
         """The kernel of a key; None: there is none that is whole."""
@@ -111,12 +127,16 @@ def _artifacts(index: Mapping[str, Any], data: memoryview) -> list[Artifact]:
     return [image.artifact_of(*one) for one in pairs]
 
 
-def _model(index: Mapping[str, Any], data: memoryview) -> Model:
-    function, *rest = _artifacts(index, data)
-    kernels = {a.signatures[0].name: Module(a) for a in rest}
+def _model(index: Mapping[str, Any], data: memoryview, device: Device | None) -> Model:
+    artifacts = _artifacts(index, data)
     (described,) = index["models"]
     place = described["constants"]
     constants = np.frombuffer(data, np.uint8, place["size"], place["offset"])
+    function = None if "uploads" in described else artifacts.pop(0)
+    kernels = {a.signatures[0].name: Module.from_artifact(a) for a in artifacts}
+    if function is None:
+        found: Model = imported(f"{_OF_DEVICES}:restored")(described, kernels, constants, device)
+        return found
     return image.restored(described, image.linked(function, kernels), kernels, constants)
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
+from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.compiled import plans_of
 from whet.autotune.models.constants import Constants, Stored
 from whet.autotune.models.steps import Steps
 from whet.compiler.errors import TargetError
-from whet.compiler.graph.device_model import DeviceConstants, DeviceModel, Upload
+from whet.compiler.graph.device_constants import DeviceConstants, Upload
+from whet.compiler.graph.device_model import DeviceModel
 from whet.compiler.graph.ir import Graph, digest
 from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
+
+_KERNEL = '\nextern "C" __global__'
 
 
 def device_models(
@@ -21,6 +26,7 @@ def device_models(
     target: Target,
     device: Device | None,
     steps: Steps | None = None,
+    cache: ModelCache | None = None,
 ) -> list[DeviceModel]:
     """Models whose kernels a device launches; nothing is asked of it before the first run.
 
@@ -29,6 +35,7 @@ def device_models(
         target: canonical, of a kind whose kernels can be launched.
         device: where they run; None: the first one.
         steps: where kernels are told of.
+        cache: where kernels may be already, and are kept.
 
     Raises:
         TargetError: kernels of this kind are not launched.
@@ -41,7 +48,7 @@ def device_models(
         )
     where = device or Device("cuda")
     constants = _Uploaded(graphs)
-    plans = plans_of(graphs, target, constants, steps=steps)
+    plans = plans_of(graphs, target, constants, cache, steps)
     held = DeviceConstants(constants.size, constants.uploads(), where)
     return [
         DeviceModel(p.graph.inputs, p.graph.outputs, p.modules, held, p.arena, p.calls)
@@ -90,7 +97,9 @@ def _packing(module: Module) -> str:
     """The text of the function that packs a kernel's weights, whatever its name."""
     function = module.entry_func.ahead
     assert function is not None
-    for lowered in module.ir_module_by_target.values():
-        if function.name in lowered.functions:
-            return str(lowered.functions[function.name]).replace(function.name, "")
-    return function.name
+    artifact = module.artifact
+    plan = next(p for p in artifact.plans if p.function == function.name)
+    own = [f" {x.kernel}(" for x in plan.launches]
+    texts = artifact.source.split(_KERNEL)[1:]
+    found = [t for t in texts if any(name in t.partition("\n")[0] for name in own)]
+    return "\n".join([json.dumps(plan.to_json()), *found]).replace(function.name, "")

@@ -10,13 +10,14 @@ from whet.autotune.models.kernels import packed_of, structure_of, task_of
 from whet.autotune.models.layouts import channels_last_of
 from whet.autotune.tasks.task import Task
 from whet.compiler.abi.extent import Extent
-from whet.compiler.graph.fusion import Fused, fused, views
+from whet.compiler.graph.fusion import Fused, fused
 from whet.compiler.graph.ir import Graph
 from whet.compiler.graph.passes import optimized
 from whet.compiler.graph.passes.channels_last import with_channels_last
 from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
 from whet.compiler.graph.symbolic.rows import rows_of, sized
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements
+from whet.compiler.graph.views import views
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 
@@ -66,9 +67,11 @@ class SymbolicGroups:
         self.target = target
         self._last: list[int] | None = None
         self.sizes: SymbolicGraph = generalised(at, self._passed, ranges)
-        self.views = views(self.sizes.graph)
-        found = fused(self.sizes.graph)
-        self.groups = [g for g in found if g.nodes[0].output not in self.views]
+        # where a part begins depends on a call's sizes
+        seen = views(self.sizes.graph, parts=False)
+        self.views = {v: view.base for v, view in seen.places.items()}
+        found = fused(self.sizes.graph, seen)
+        self.groups = [g for g in found if g.nodes[0] not in seen.nodes]
         self._tasks: dict[Hashable, Task] = {}
 
     def tasks(self, group: Fused) -> GroupTasks:

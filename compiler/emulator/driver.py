@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -16,7 +17,14 @@ from whet.compiler.emulator.library import EmulatedLibrary, Launch
 from whet.compiler.emulator.memory import EmulatedMemory
 from whet.compiler.emulator.options import current_options
 from whet.compiler.errors import ArgumentError, ArtifactError, KernelError, TargetError
-from whet.compiler.runtime.gpu.driver.interface import Context, Driver, Event, Kernel, Stream
+from whet.compiler.runtime.gpu.driver.interface import (
+    Context,
+    Driver,
+    Event,
+    Kernel,
+    Prepared,
+    Stream,
+)
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties, Extents
 from whet.compiler.target.gpu_limits import MOST_SHARED_BYTES
 
@@ -76,6 +84,25 @@ class EmulatedEvent:
     def seconds_since(self, earlier: Any) -> float:
         """Seconds of the host between two points."""
         return self._at - earlier._at
+
+
+@dataclass(eq=False)
+class EmulatedGraph:
+    """Launches that run one after the other.
+
+    Attributes:
+        context: where.
+        launches: in order.
+    """
+
+    context: EmulatedContext
+    launches: tuple[Prepared, ...]
+
+    def launch(self, stream: Stream | None = None) -> bool:
+        """Run the launches; they are done on return."""
+        for kernel, grid, block, arguments, shared_bytes in self.launches:
+            self.context.launch(kernel, grid, block, arguments, shared_bytes, stream)
+        return True
 
 
 @dataclass(eq=False)
@@ -253,6 +280,10 @@ class EmulatedContext:
                 kernel.quick = False
             if not options.checks:
                 self._memory.all_written()
+
+    def graph(self, launches: Sequence[Prepared]) -> EmulatedGraph:
+        """Launches as one work."""
+        return EmulatedGraph(self, tuple(launches))
 
     def stream(self) -> EmulatedStream:
         """A stream."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from whet.compiler.errors import WhetError
 from whet.compiler.graph.ir import Graph, Node, Value, digest
-from whet.compiler.graph.operators import computed
-from whet.compiler.te import placeholder
+from whet.compiler.graph.operators.equal import of_equal_nodes
+from whet.compiler.te import Tensor
 from whet.compiler.tir import dtype as dt
 
 
@@ -119,13 +119,15 @@ def made_node(
     origin: str = "",
 ) -> Node:
     """A node with outputs of the types and shapes that its operator gives them."""
-    operands = [None if v is None else placeholder(v.shape, v.dtype, v.name) for v in inputs]
     try:
-        tensors = computed(operator, operands, attrs)
+        types = of_equal_nodes(_types, operator, inputs, attrs)
     except WhetError as error:
         if origin:
             error.add_note(f"in {origin}")
         raise
-    shapes = [tuple(int(d) for d in t.shape) for t in tensors]
-    outputs = tuple(Value(unique(name), s, str(t.dtype)) for s, t in zip(shapes, tensors))
+    outputs = tuple(Value(unique(name), shape, dtype) for shape, dtype in types)
     return Node(operator, tuple(inputs), outputs, attrs, origin)
+
+
+def _types(made: Sequence[Tensor]) -> list[tuple[tuple[int, ...], str]]:
+    return [(tuple(int(d) for d in t.shape), str(t.dtype)) for t in made]

@@ -6,108 +6,30 @@ the device, weights are uploaded and packed there before the first run.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from whet.compiler.abi.artifact import Resources
-from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.abi.signature import BufferParam
-from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
+from whet.compiler.errors import ArgumentError
+from whet.compiler.graph.device_constants import DeviceConstants, array_of, device_bytes
 from whet.compiler.graph.executor import ARENA, CONSTANTS
 from whet.compiler.graph.ir import Value
 from whet.compiler.graph.launches import ModelLaunch, functions_of, launches_of
 from whet.compiler.graph.memory import Arena
 from whet.compiler.graph.model import Call, Model
-from whet.compiler.runtime.arrays.device import Device, context_of
-from whet.compiler.runtime.arrays.device_array import DeviceArray, describe
+from whet.compiler.runtime.arrays.device import Device
+from whet.compiler.runtime.arrays.device_array import DeviceArray
 from whet.compiler.runtime.arrays.foreign import let_owner_wait
 from whet.compiler.runtime.arrays.gpu_import import is_shared, taken_array
 from whet.compiler.runtime.arrays.nd import array as copied_to
 from whet.compiler.runtime.arrays.nd import empty
 from whet.compiler.runtime.gpu.driver.streams import current_stream
 from whet.compiler.runtime.gpu.function import CudaFunction
-from whet.compiler.runtime.gpu.launching import ReadyPlan
+from whet.compiler.runtime.gpu.replay import Replay, Step
 from whet.compiler.runtime.module import Module
-
-
-@dataclass(frozen=True, eq=False)
-class Upload:
-    """Constants that come into a device's memory before the first run.
-
-    Attributes:
-        sources: arrays of the host.
-        offsets: bytes of the constants, for each array that arises.
-        packs: the module whose kernel takes them packed; None: the source as it is.
-    """
-
-    sources: tuple[np.ndarray, ...]
-    offsets: tuple[int, ...]
-    packs: Module | None = None
-
-
-class DeviceConstants:
-    """The constants of models in a device's memory, filled when they are first asked for.
-
-    Args:
-        size: bytes of all.
-        uploads: what they hold; forgotten once it is there.
-        device: whose memory; it need not be there before.
-
-    Attributes:
-        size, device: as given.
-    """
-
-    def __init__(self, size: int, uploads: Sequence[Upload], device: Device) -> None:
-        self.size, self.device = size, device
-        self._uploads = tuple(uploads)
-        self._memory: DeviceArray | None = None
-
-    def checked(self) -> Device:
-        """The device, which has to be there by now.
-
-        Raises:
-            TargetError: it is not.
-        """
-        try:
-            context_of(self.device)
-        except TargetError as error:
-            raise TargetError(
-                f"running a model on {self.device}",
-                f"this machine has no such device: {error}",
-                "it is built: model.launches, model.resources() and model.get_source() need no "
-                'GPU; whet.compile(..., device="cuda-emulator") runs it without one',
-            ) from None
-        return self.device
-
-    def memory(self) -> DeviceArray:
-        """All bytes."""
-        if self._memory is None:
-            made = device_bytes(self.size, self.checked())
-            for upload in self._uploads:
-                self._upload(upload, made)
-            self._memory, self._uploads = made, ()
-        return self._memory
-
-    def _upload(self, upload: Upload, memory: DeviceArray) -> None:
-        if upload.packs is None:
-            (source,), (offset,) = upload.sources, upload.offsets
-            whole = np.require(source, requirements="C")  # keeps a rank of 0
-            _view(memory, offset, whole.shape, whole.dtype).copyfrom(whole)
-            return
-        weights = [copied_to(a, memory.device) for a in upload.sources]
-        pack = upload.packs.entry_func.ahead
-        assert pack is not None
-        params = pack.signature.params[len(weights) :]
-        pack(*weights, *(_of(memory, o, p) for o, p in zip(upload.offsets, params)))
-
-
-_Step = tuple[ReadyPlan, list[Any], list[tuple[int, int, int]]]
-"""A call made ready: its plan, its slots, which of them are in inputs or outputs, and where."""
 
 
 class DeviceModel(Model):
@@ -120,8 +42,11 @@ class DeviceModel(Model):
         arena: the places of what lives between kernels.
         calls: what it does, in order.
 
-    One model is called by one thread at a time: its arena is shared by its calls.
+    One model is called by one thread at a time: its arena is shared by its calls. Addresses that
+    come a second time are captured: from then on such a call is one graph of the driver's.
     """
+
+    on_device = True
 
     def __init__(
         self,
@@ -136,7 +61,7 @@ class DeviceModel(Model):
         self.calls, self.arena = tuple(calls), arena
         self._kernels, self._held = dict(kernels), constants
         self._between: DeviceArray | None = None
-        self._ready: dict[tuple[int, ...], list[_Step]] = {}
+        self._ready: dict[tuple[int, ...], Replay] = {}
 
     @cached_property
     def launches(self) -> tuple[ModelLaunch, ...]:
@@ -205,29 +130,13 @@ class DeviceModel(Model):
         arrays = [
             self._on_device(v, x, k >= len(inputs)) for k, (v, x) in enumerate(zip(values, given))
         ]
-        steps = self._steps(arrays)
+        replay = self._replay(arrays)
         memory = self._own()[ARENA]
         memory.context.discard(memory.address, memory.nbytes)
-        for ready, slots, open_slots in steps:
-            filled = list(slots)
-            for at, k, offset in open_slots:
-                filled[at] = arrays[k].address + offset
-            ready.run(filled)
+        replay.run([a.address for a in arrays])
         for x, taken in zip(given, arrays):
             if taken is not x and is_shared(x):
                 let_owner_wait(x, taken, taken.context)
-
-    def export(self, path: str | os.PathLike[str], name: str = "") -> None:
-        """Refused: a package holds code of a CPU.
-
-        Raises:
-            ArtifactError: always.
-        """
-        raise ArtifactError(
-            f"export({str(path)!r})",
-            "a package holds code of a CPU, and this model's is a GPU's",
-            'model.get_source("ptx") has its kernels; compiled for "llvm" it can be exported',
-        )
 
     def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
         """All values that kernels make, by their names: the kernels run one by one.
@@ -274,16 +183,17 @@ class DeviceModel(Model):
         assert isinstance(function, CudaFunction)
         return function
 
-    def _steps(self, arrays: Sequence[DeviceArray]) -> list[_Step]:
+    def _replay(self, arrays: Sequence[DeviceArray]) -> Replay:
         """The calls, ready for arguments of these layouts."""
         key = tuple(a._layout for a in arrays)
         if key not in self._ready:
             names = [v.name for v in (*self.inputs, *self.outputs)]
             memory = {**self._own(), **dict(zip(names, arrays))}
-            self._ready[key] = [self._step(call, memory, names) for call in self.calls]
+            steps = [self._step(call, memory, names) for call in self.calls]
+            self._ready[key] = Replay(memory[ARENA], steps)
         return self._ready[key]
 
-    def _step(self, call: Call, memory: Mapping[str, DeviceArray], names: list[str]) -> _Step:
+    def _step(self, call: Call, memory: Mapping[str, DeviceArray], names: list[str]) -> Step:
         ready, slots = self._launcher(call).prepared(self._views(call, memory))
         open_slots = [
             (at, names.index(p.argument), p.offset)
@@ -296,6 +206,11 @@ class DeviceModel(Model):
     def device(self) -> Device:
         """Where it runs."""
         return self._held.device
+
+    @property
+    def constants(self) -> DeviceConstants:
+        """What its kernels read, whether the device has it yet or not."""
+        return self._held
 
     def _own(self) -> dict[str, DeviceArray]:
         """The arena and the constants in the device's memory."""
@@ -313,7 +228,7 @@ class DeviceModel(Model):
     def _views(self, call: Call, memory: Mapping[str, DeviceArray]) -> list[DeviceArray]:
         """A call's arguments, as arrays in these memories."""
         params = functions_of(self._kernels[call.kernel])[0].signature.params
-        return [_of(memory[p.argument], p.offset, q) for p, q in zip(call.places, params)]
+        return [array_of(memory[p.argument], p.offset, q) for p, q in zip(call.places, params)]
 
     def _on_device(self, v: Value, given: Any, written: bool) -> DeviceArray:
         """An array as the model takes it: on its device, compact, of its type.
@@ -340,24 +255,3 @@ class DeviceModel(Model):
         if not array.described.flags.c_contiguous:
             raise ArgumentError(request, "the array is not compact", "copy it")
         return array
-
-
-def device_bytes(size: int, device: Device) -> DeviceArray:
-    """Memory of a device, of one byte at least."""
-    made = empty((max(size, 1),), "uint8", device)
-    assert isinstance(made, DeviceArray)
-    return made
-
-
-def _of(memory: DeviceArray, offset: int, param: Any) -> DeviceArray:
-    """An argument of a kernel in a memory."""
-    assert isinstance(param, BufferParam)
-    return _view(memory, offset, tuple(int(str(d)) for d in param.shape), numpy_dtype(param.dtype))
-
-
-def _view(memory: DeviceArray, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
-    """An array in a memory."""
-    described = describe(shape, dtype)
-    assert offset + described.nbytes <= memory.nbytes
-    address = memory.address + offset
-    return DeviceArray(memory.device, memory.context, address, described, memory)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from whet.compiler.graph.ir import Graph, Node, Value
 from whet.compiler.graph.kinds import Kind, kind_of, stores_all
-from whet.compiler.graph.views import views
+from whet.compiler.graph.views import Views, views
 
 _MOST_NODES = 64  # of a group: what is compiled in one piece
 
@@ -40,17 +40,22 @@ class Fused:
         return "_".join(n.operator for n in self.nodes)
 
 
-def fused(graph: Graph) -> tuple[Fused, ...]:
-    """The groups of a graph, in an order in which they can run; views are groups of their own."""
-    return _Fusion(graph).groups()
+def fused(graph: Graph, seen: Views | None = None) -> tuple[Fused, ...]:
+    """The groups of a graph, in an order in which they can run; views are groups of their own.
+
+    Args:
+        graph: whose.
+        seen: its views; None: all that it has.
+    """
+    return _Fusion(graph, views(graph) if seen is None else seen).groups()
 
 
 class _Fusion:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, views: Views) -> None:
         self.graph = graph
         self.nodes = graph.nodes
         self.place = {n: k for k, n in enumerate(self.nodes)}
-        seen = views(graph).nodes
+        seen = views.nodes
         self.kinds = [Kind.OPAQUE if n in seen else kind_of(n) for n in self.nodes]
         outputs = set(graph.outputs)
         self.readers = [
@@ -63,8 +68,10 @@ class _Fusion:
         self.parent: list[int | None] = [None] * len(self.nodes)
         self._post_dominate()
         self.leader = list(range(len(self.nodes)))
+        self.members = [[k] for k in self.leader]  # of the groups that these nodes lead
+        made = graph.producers
+        self.sources = [{self.place[made[v]] for v in n.reads if v in made} for n in self.nodes]
         self.group_kind = list(self.kinds)
-        self.count = [1] * len(self.nodes)
 
     def _post_dominate(self) -> None:
         """For each node the next one that everything it makes passes through."""
@@ -127,7 +134,7 @@ class _Fusion:
                 between.add(r)
                 waiting.append(r)
         leaders = {self._find(x) for x in between} | {self._find(to)}
-        if sum(self.count[x] for x in leaders) > _MOST_NODES:
+        if sum(len(self.members[x]) for x in leaders) > _MOST_NODES:
             return
         heavy = [x for x in leaders if self.group_kind[x] >= Kind.REDUCTION]
         if len(heavy) > 1 or self._cycles(leaders):
@@ -135,25 +142,20 @@ class _Fusion:
         target = self._find(to)
         for x in leaders - {target}:
             self.leader[x] = target
-            self.count[target] += self.count[x]
+            self.members[target] += self.members[x]
             self.group_kind[target] = max(self.group_kind[target], self.group_kind[x])
 
     def _cycles(self, leaders: set[int]) -> bool:
         """True if the groups together would wait for another one that waits for them."""
-        inside = [k for k in range(len(self.nodes)) if self._find(k) in leaders]
-        first, last = inside[0], inside[-1]
-        own = set(inside)
-        reached: set[int] = set()
-        for k in range(first, last + 1):
-            if k in own and reached and self._reads_any(k, reached):
-                return True
-            if k not in own and (self._reads_any(k, own) or self._reads_any(k, reached)):
+        own = {k for x in leaders for k in self.members[x]}
+        reached: set[int] = set()  # outside, and waiting for one of them
+        for k in range(min(own), max(own) + 1):
+            if k in own:
+                if not reached.isdisjoint(self.sources[k]):
+                    return True
+            elif not own.isdisjoint(self.sources[k]) or not reached.isdisjoint(self.sources[k]):
                 reached.add(k)
         return False
-
-    def _reads_any(self, k: int, others: set[int]) -> bool:
-        made = self.graph.producers
-        return any(v in made and self.place[made[v]] in others for v in self.nodes[k].reads)
 
     def _find(self, k: int) -> int:
         while self.leader[k] != k:

@@ -6,12 +6,13 @@ the objects of the kernels and of the function that calls them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from whet.compiler.abi.artifact import Artifact
+from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.abi.tuned_by import TunedBy
@@ -51,16 +52,27 @@ def restored(
     Raises:
         Exception: the data is not as it was written, of any kind.
     """
+    inputs, outputs, arena, calls = description_of(data, kernels)
+    _check_sizes(function, [*inputs, *outputs], constants.size, arena.size)
+    return Model(inputs, outputs, function, kernels, constants, arena, calls)
+
+
+def description_of(
+    data: Json, kernels: Mapping[str, Module]
+) -> tuple[list[Value], list[Value], Arena[Value], list[Call]]:
+    """The inputs, the outputs, the arena and the calls that :func:`described` described.
+
+    Raises:
+        Exception: the data is not as it was written, of any kind.
+    """
     arena = data["arena"]
     offsets = {_value(v): int(at) for v, at in arena["offsets"]}
     inputs, outputs = ([_value(v) for v in data[key]] for key in ("inputs", "outputs"))
-    plan = Arena(offsets, int(arena["size"]), int(arena["least"]))
-    _check_sizes(function, [*inputs, *outputs], constants.size, plan.size)
     calls = [_call(c) for c in data["calls"]]
     for call in calls:
         if call.kernel not in kernels:
             raise ValueError(f"it calls {call.kernel}, which it does not have")
-    return Model(inputs, outputs, function, kernels, constants, plan, calls)
+    return inputs, outputs, Arena(offsets, int(arena["size"]), int(arena["least"])), calls
 
 
 def _check_sizes(function: Module, values: Sequence[Value], constants: int, arena: int) -> None:
@@ -73,9 +85,8 @@ def _check_sizes(function: Module, values: Sequence[Value], constants: int, aren
         raise ValueError(f"its code takes {found}, its description says {wanted}"[:300])
 
 
-def parts(model: Model) -> tuple[list[Json], list[Blob]]:
-    """The code of a model, its function first: for each artifact its data, an object and a text."""
-    modules = [model._function, *model._kernels.values()]
+def parts(modules: Iterable[Module]) -> tuple[list[Json], list[Blob]]:
+    """The code of modules: for each artifact its data, an object and a text."""
     entries: list[Json] = []
     blobs: list[Blob] = []
     for module in modules:
@@ -86,12 +97,16 @@ def parts(model: Model) -> tuple[list[Json], list[Blob]]:
 
 
 def artifact_parts(artifact: Artifact) -> tuple[Json, list[Blob]]:
-    """A CPU's artifact as JSON-able data, and its object and text."""
+    """An artifact as JSON-able data, and its object and text."""
     data = {
         "signatures": [s.to_json() for s in artifact.signatures],
         "target": artifact.target,
         "tuned_by": {name: by.to_json() for name, by in artifact.tuned_by.items()},
     }
+    if artifact.plans:
+        data["plans"] = [plan.to_json() for plan in artifact.plans]
+        data["kernels"] = [k.to_json() for k in artifact.kernels]
+        data["scattered"] = list(artifact.scattered)
     return data, [artifact.object, artifact.source.encode()]
 
 
@@ -102,6 +117,9 @@ def artifact_of(data: Json, code: bytes, text: bytes) -> Artifact:
         tuple(KernelSignature.from_json(s) for s in data["signatures"]),
         data["target"],
         text.decode(),
+        tuple(map(LaunchPlan.from_json, data.get("plans", ()))),
+        tuple(map(KernelSignature.from_json, data.get("kernels", ()))),
+        scattered=tuple(data.get("scattered", ())),
         tuned_by={name: TunedBy.from_json(by) for name, by in data["tuned_by"].items()},
     )
 

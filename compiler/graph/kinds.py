@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from whet.compiler.graph.ir import Node, Value
 from whet.compiler.graph.operators import computed
-from whet.compiler.te import placeholder
+from whet.compiler.graph.operators.equal import of_equal_nodes
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, Tensor
 from whet.compiler.tir.expr import IntImm, Mul, ProducerLoad, Var
@@ -27,18 +27,23 @@ class Kind(IntEnum):
 
 def kind_of(node: Node) -> Kind:
     """The kind of a node."""
-    operands = [None if v is None else placeholder(v.shape, v.dtype, v.name) for v in node.inputs]
-    made = computed(node.operator, operands, node.attrs)
-    if len(made) != 1 or 0 in node.output.shape:
+    return of_equal_nodes(_kind, node.operator, node.inputs, node.attrs)
+
+
+def stores_all(node: Node) -> bool:
+    """True if one operation makes several of a node's outputs: a kernel stores all of them."""
+    return of_equal_nodes(_stores_all, node.operator, node.inputs, node.attrs)
+
+
+def _kind(made: Sequence[Tensor]) -> Kind:
+    if len(made) != 1 or any(isinstance(d, IntImm) and d.value == 0 for d in made[0].shape):
         return Kind.OPAQUE
     stages = [op for op in post_order([t.op for t in made]) if op.input_tensors or op.axis]
     return max((_of_stage(op) for op in stages), default=Kind.OPAQUE)
 
 
-def stores_all(node: Node) -> bool:
-    """True if one operation makes several of a node's outputs: a kernel stores all of them."""
-    operands = [None if v is None else placeholder(v.shape, v.dtype, v.name) for v in node.inputs]
-    return any(t.op.num_outputs > 1 for t in computed(node.operator, operands, node.attrs))
+def _stores_all(made: Sequence[Tensor]) -> bool:
+    return any(t.op.num_outputs > 1 for t in made)
 
 
 def _of_stage(op: Operation) -> Kind:

@@ -68,6 +68,9 @@ class Model:
     Threads may call one model at the same time: each call has an arena of its own while it runs.
     """
 
+    on_device = False
+    """Whether kernels of a GPU run it."""
+
     def __init__(
         self,
         inputs: Sequence[Value],
@@ -130,17 +133,22 @@ class Model:
     def _arena(self) -> np.ndarray:
         return aligned_empty((max(self.arena.size, 1),), np.dtype(np.uint8))
 
-    def export(self, path: str | os.PathLike[str], name: str = "") -> None:
+    def export(
+        self, path: str | os.PathLike[str], name: str = "", more: Sequence[Model] = ()
+    ) -> None:
         """Write a package, which :func:`whet.load` and C programs run without a compiler.
 
         Args:
             path: the file, by custom in ``.whet``.
             name: the model's name in it; by default the file's.
+            more: the same model compiled for other processors: what loads the file takes the
+                widest code that its machine runs.
 
         Raises:
-            ArtifactError: it cannot be written, or there is no C compiler to link its code.
+            ArtifactError: it cannot be written, ``more`` are other models, or there is no C
+                compiler to link its code.
         """
-        imported("whet.compiler.graph.package:write")(self, path, name)
+        imported("whet.compiler.graph.package:write")(self, path, name, more)
 
     def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
         """All values that kernels make, by their names: the kernels run one by one.

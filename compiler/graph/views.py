@@ -51,8 +51,12 @@ class Views:
         return self.places.get(v) or View(v)
 
 
-def views(graph: Graph) -> Views:
+def views(graph: Graph, parts: bool = True) -> Views:
     """The views of a graph.
+
+    Args:
+        graph: whose.
+        parts: whether parts of values are views, too, and not only what is reshaped.
 
     An output of the graph has memory of its own, which the caller gives. What is reshaped to one is
     computed there, if nobody else gave it a place; else the reshape is a copy, and no view.
@@ -60,6 +64,8 @@ def views(graph: Graph) -> Views:
     found = _Finder(graph)
     for node in graph.nodes:
         find = _FINDERS.get(node.operator)
+        if not parts and node.operator != "reshape":
+            continue
         if find is not None and node.output.size and find(found, node):
             found.nodes.add(node)
     return Views(frozenset(found.nodes), {v: found.view(v) for v in found.within})

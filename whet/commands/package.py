@@ -68,7 +68,8 @@ def command(
 
     whet package --show kernels.whet
 
-    Or a whole model, for one processor, whose kernels without a record have their default configs:
+    Or a whole model, whose kernels without a record have their default configs; for this machine's
+    processor, for one --target, or for each --level:
 
     whet package model.onnx --shape batch=1 --log whet.db -o model.whet
     """
@@ -85,9 +86,9 @@ def command(
             "give FILE_OR_MODULE:TASKS, or MODEL.onnx, and -o FILE; or --show FILE"
         )
     if is_model(tasks):
-        if levels or device or fallback or untuned or compilers:
-            raise click.UsageError("a model is for one --target; --shape and --log alone are its")
-        _package_model(tasks[0], output, log, dict(map(sizes_of, shape)), target)
+        if device or fallback or untuned or compilers:
+            raise click.UsageError("--shape, --log, --target and --level alone are a model's")
+        _package_model(tasks[0], output, log, dict(map(sizes_of, shape)), target, levels)
     elif shape or target:
         raise click.UsageError("--shape and --target are for a model: whet package model.onnx ...")
     else:
@@ -123,22 +124,35 @@ def _package_tasks(
 
 
 def _package_model(
-    file: str, output: str, log: str | None, shapes: dict[str, Any], target: str | None
+    file: str,
+    output: str,
+    log: str | None,
+    shapes: dict[str, Any],
+    target: str | None,
+    levels: tuple[str, ...],
 ) -> None:
     """Write a model's package, and say what is in it."""
     from whet.commands.models.words import in_shell_words, read_of_one, tune_words
     from whet.compiler.runtime.library.export import include_dir
+    from whet.compiler.runtime.package.link import level_target
+    from whet.compiler.target import Target
     from whet.frontends.compile import compile
 
+    wanted: list[Any] = [target]
+    if levels:
+        own = Target(target or "llvm").canonical()
+        wanted = [level_target("whet package", own, level) for level in levels]
     with in_shell_words(tune_words(file, shapes, target, log)):
         read_of_one("whet package", file, shapes, "a package")
-        model = compile(file, shapes, target, log)
-    model.export(output)
+        model, *more = (compile(file, shapes, each, log) for each in wanted)
+    model.export(output, more=more)
     tuned = sum(c.tuned_by is not None and c.tuned_by.how != "default" for c in model.calls)
     size = Path(output).stat().st_size
     click.echo(
         f"{output}: {counted(len(model.calls), 'call')}, {tuned} of them tuned, {size:,} bytes"
     )
+    if model.on_device:
+        return
     click.echo(f"from C: #include <whet/package.h>, gcc -I {include_dir()} ... -ldl")
 
 

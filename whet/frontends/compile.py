@@ -48,7 +48,7 @@ def compile(
         constants: an input's name -> its value, where shapes depend on it.
         cache: where what is built is kept, and found again. True: in the folder ``WHET_CACHE``, by
             default ``~/.cache/whet`` (``0``: nowhere); or a folder; False: nowhere.
-            Code for GPUs is not kept; of buckets, each kernel.
+            Of buckets each kernel is kept.
         device: where code for a GPU runs: ``"cuda:1"``, ``"cuda-emulator"``; default: ``"cuda"``.
             It need not be there before the first run.
         inputs: example tensors for a module; their sizes are the model's.
@@ -72,10 +72,11 @@ def compile(
     if family is None:
         model, shapes, owned = _imported("compile", model, shapes, constants, inputs)
     chosen = _target(target)
-    build = _Build(given, shapes, chosen, target, log, _placed(chosen, device), began)
+    where = _placed(chosen, device)
+    build = _Build(given, shapes, chosen, target, log, where, began)
     if family is not None:
         return build.symbolic(family, _cache(cache))
-    kept = None if chosen.kind.row.has_threads else _cache(cache)
+    kept = _cache(cache)
     model, each = _read(model, shapes)
     if each is not None:
         graphs = [_graph(model, one, constants) for one in each]
@@ -95,7 +96,7 @@ def _of_one_size(
     from whet.autotune.models.cache import model_key
 
     key = None if kept is None else model_key(model, shapes, build.target, build.log, constants)
-    found = kept.model(key) if kept is not None and key is not None else None
+    found = kept.model(key, build.device) if kept is not None and key is not None else None
     if found is None:
         graph = _graph(model, shapes, constants)
         (found,) = build.models([graph], kept, owned or graph is not model)
@@ -182,7 +183,7 @@ class _Build:
         steps = Steps("compiling", self.began)
         with self._records():
             if self.target.kind.row.has_threads:
-                return list(device_models(graphs, self.target, self.device, steps))
+                return list(device_models(graphs, self.target, self.device, steps, cache))
             return compiled_all(graphs, self.target, cache, owned, steps)
 
     def symbolic(self, family: Family, cache: ModelCache | None) -> SymbolicModel:

@@ -1,5 +1,4 @@
-/* Captures of streams into graphs: what they forbid. No graph is kept: streams that are captured take
-   no work here. */
+/* Captures of streams into graphs: what they forbid. A graph keeps launches; other work is refused. */
 #include "standin.h"
 #include <pthread.h>
 
@@ -55,7 +54,7 @@ EXPORT Result cuStreamEndCapture(struct Stream *stream, void **graph) {
     own_captures -= how != RELAXED;
     const int given_up = spoiled;
     pthread_mutex_unlock(&lock);
-    *graph = given_up ? NULL : stream;
+    *graph = given_up ? NULL : standin_graph(stream);
     return given_up ? CAPTURE_INVALIDATED : SUCCESS;
 }
 EXPORT Result cuStreamIsCapturing(const struct Stream *stream, int *status) {

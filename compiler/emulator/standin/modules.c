@@ -45,6 +45,7 @@ struct Launch {
 };
 
 EXPORT unsigned standin_modules;  /* how many are loaded */
+EXPORT unsigned standin_graph_launches;  /* how many there were */
 
 EXPORT Result cuModuleLoadData(struct Module **module, const void *image) {
     READY(1);
@@ -167,12 +168,25 @@ static int pack(struct Launch *own, size_t bytes, void **each, void **extra) {
     return 1;
 }
 
+static void put(struct Launch *own, struct Stream *order) {
+    const struct Work work = {.act = act_launch, .launch = own, .code = own->function.module};
+    standin_put(work, order, 0);
+}
+static Result keep(struct Graph *graph, struct Launch *own) {
+    struct Launch **all = realloc(graph->launches, (graph->count + 1) * sizeof *all);
+    if (all == NULL || own == NULL) return OUT_OF_MEMORY;
+    graph->launches = all;
+    graph->launches[graph->count++] = own;
+    return SUCCESS;
+}
+
 EXPORT Result cuLaunchKernel(
     struct Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
     unsigned bz, unsigned shared_bytes, void *stream, void **each, void **extra) {
     READY(1);
-    struct Stream *order = standin_stream(stream);
-    if (function == NULL || order == NULL) return INVALID_HANDLE;
+    struct Graph *kept = standin_is_captured(stream) ? standin_graph(stream) : NULL;
+    struct Stream *order = kept == NULL ? standin_stream(stream) : NULL;
+    if (function == NULL || (kept == NULL && order == NULL)) return INVALID_HANDLE;
     const unsigned long long threads = (unsigned long long)bx * by * bz;
     if (threads == 0 || threads > 1024 || bz > 64 || gx == 0 || gy == 0 || gz == 0 || gy > 65535 ||
         gz > 65535 || (int)shared_bytes > function->shared_bytes)
@@ -188,6 +202,40 @@ EXPORT Result cuLaunchKernel(
         free(own);
         return INVALID_VALUE;
     }
-    const struct Work work = {.act = act_launch, .launch = own, .code = function->module};
-    return standin_put(work, order, 0), SUCCESS;
+    if (kept != NULL) return keep(kept, own);
+    put(own, order);
+    return SUCCESS;
 }
+
+/* ---- graphs */
+
+static struct Launch *copied(const struct Launch *launch) {
+    const size_t bytes = sizeof *launch + launch->function.kernel->packed_bytes;
+    struct Launch *made = malloc(bytes);
+    return made == NULL ? NULL : memcpy(made, launch, bytes);
+}
+EXPORT Result cuGraphInstantiateWithFlags(
+    struct Graph **made, const struct Graph *graph, unsigned long long flags) {
+    READY(1);
+    ALLOWED(aside);
+    if (graph == NULL || flags != 0) return INVALID_VALUE;
+    *made = calloc(1, sizeof **made);
+    for (unsigned k = 0; k < graph->count; ++k) keep(*made, copied(graph->launches[k]));
+    return SUCCESS;
+}
+EXPORT Result cuGraphLaunch(const struct Graph *graph, void *stream) {
+    READY(1);
+    struct Stream *order = standin_stream(stream);
+    if (graph == NULL || order == NULL) return INVALID_HANDLE;
+    ++standin_graph_launches;
+    for (unsigned k = 0; k < graph->count; ++k) put(copied(graph->launches[k]), order);
+    return SUCCESS;
+}
+EXPORT Result cuGraphDestroy(struct Graph *graph) {
+    READY(1);
+    for (unsigned k = 0; k < graph->count; ++k) free(graph->launches[k]);
+    free(graph->launches);
+    free(graph);
+    return SUCCESS;
+}
+EXPORT Result cuGraphExecDestroy(struct Graph *graph) { return cuGraphDestroy(graph); }

@@ -11,6 +11,7 @@ struct Stream {
     int blocking;  /* its work and the default stream's wait for each other's earlier work */
     uint64_t last;
     int captured;  /* 1 and the mode; 0: it is not */
+    struct Graph *graph;
     struct Stream *next;
 };
 
@@ -79,7 +80,7 @@ struct Stream *standin_new_stream(struct Context *context, int blocking) {
     struct Stream *made = calloc(1, sizeof *made);
     if (made == NULL) return NULL;
     pthread_mutex_lock(&lock);
-    *made = (struct Stream){IS_STREAM, context, blocking, 0, 0, streams};
+    *made = (struct Stream){IS_STREAM, context, blocking, 0, 0, NULL, streams};
     streams = made;
     pthread_mutex_unlock(&lock);
     return made;
@@ -99,8 +100,10 @@ int standin_capture(struct Stream *stream, int *had, int mode) {
     if (stream->mark != IS_STREAM || stream->blocking || (stream->captured > 0) != (mode < 0)) return 0;
     if (had != NULL) *had = stream->captured - 1;
     stream->captured = 1 + mode;
+    if (mode >= 0) stream->graph = calloc(1, sizeof *stream->graph);
     return 1;
 }
+struct Graph *standin_graph(struct Stream *stream) { return stream->graph; }
 int standin_is_captured(const struct Stream *stream) {
     return (uintptr_t)stream > 2 && stream->captured > 0;
 }

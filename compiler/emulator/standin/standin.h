@@ -51,6 +51,10 @@ struct Work {
 extern int standin_devices(void);
 extern struct Context *standin_context(void);  /* the thread's current one */
 
+/* Launches that were captured, in order; an executable graph is a copy. */
+struct Graph { unsigned count; struct Launch **launches; };
+extern struct Graph *standin_graph(struct Stream *stream);  /* of the capture that goes on, or went */
+
 /* SUCCESS, or why nothing can be done: not initialised, forked, at its end, an earlier error. */
 extern Result standin_ready(int needs_context);
 #define READY(needs_context)                                                                       \

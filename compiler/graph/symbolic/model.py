@@ -182,7 +182,9 @@ class SymbolicModel(Model):
         """
         raise self._refused("profile")
 
-    def export(self, path: str | os.PathLike[str], name: str = "") -> None:
+    def export(
+        self, path: str | os.PathLike[str], name: str = "", more: Sequence[Model] = ()
+    ) -> None:
         """Refused: a package holds a model of fixed sizes.
 
         Raises:

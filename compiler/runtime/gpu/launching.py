@@ -21,7 +21,7 @@ from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarPara
 from whet.compiler.errors import ArtifactError, KernelError
 from whet.compiler.runtime.arrays.foreign import Where, stream_of
 from whet.compiler.runtime.gpu.arguments import LETTERS, as_slot
-from whet.compiler.runtime.gpu.driver.interface import Context, Kernel, Stream
+from whet.compiler.runtime.gpu.driver.interface import Context, Kernel, Prepared, Stream
 from whet.compiler.runtime.gpu.driver.properties import Extents
 from whet.compiler.runtime.gpu.driver.streams import current_handle, current_stream
 from whet.compiler.runtime.gpu.driver.workspace import workspace_of
@@ -84,6 +84,27 @@ class ReadyPlan:
             self._run_between(slots, stream)
         else:
             self._put(slots, stream)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Bytes of all temporaries, each at an aligned place."""
+        return sum(map(_aligned, self._sizes))
+
+    def prepared(self, slots: list[Any], temporaries: int) -> list[Prepared]:
+        """The launches themselves, for a graph.
+
+        Args:
+            slots: as for :meth:`run`.
+            temporaries: the address of :attr:`temporary_bytes` of memory.
+        """
+        slots += self._fixed
+        for nbytes in self._sizes:
+            slots.append(temporaries)
+            temporaries += _aligned(nbytes)
+        return [
+            (kernel, grid, block, pack(*pick(slots)), shared)
+            for kernel, grid, block, pack, pick, shared in self._launches
+        ]
 
     def _put(self, slots: list[Any], stream: Stream | None) -> None:
         if stream is not None and len(self._launches) > 1:
@@ -171,6 +192,11 @@ def numbers_that_matter(plan: LaunchPlan, arrays: Collection[str]) -> set[str]:
         given = [extent_of(a) for a in x.arguments if a not in arrays]
         extents += [n for n in given if not isinstance(n, Symbol)]
     return set().union(*map(symbols_of, extents))
+
+
+def _aligned(nbytes: int) -> int:
+    """Bytes up to a place that is aligned as all memory of a device."""
+    return -(-nbytes // 256) * 256
 
 
 def _three(plan: ReadyPlan, extents: tuple[Extent, Extent, Extent]) -> Extents:

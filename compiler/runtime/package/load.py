@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from whet.compiler import settings
-from whet.compiler.errors import ArgumentError, ArtifactError, nearest
+from whet.compiler.errors import ArgumentError, ArtifactError, TargetError, nearest
 from whet.compiler.homes import imported
+from whet.compiler.runtime.arrays.device import Device
+from whet.compiler.runtime.arrays.device import device as device_of
 from whet.compiler.runtime.function import Function
 from whet.compiler.runtime.library.integrity import check_library
 from whet.compiler.runtime.library.source import path_of
@@ -30,6 +32,7 @@ from whet.compiler.runtime.package.index import (
     Library,
     Variant,
     index_of,
+    model_of,
     own_models,
 )
 from whet.compiler.runtime.package.processor import features
@@ -154,32 +157,37 @@ def _bytes_of(file: BinaryIO) -> memoryview:
         return memoryview(file.read())
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], device: Device | str | None = None) -> Any:
     """Load what ``whet package`` or ``model.export`` wrote.
 
     Args:
         path: the file. Its checksum is compared first; then its code runs in this process: load
             only what you trust.
+        device: where a model for GPUs runs, ``"cuda:1"``, ``"cuda-emulator"``; default: ``"cuda"``.
 
     Returns:
         A :class:`Package`: its kernels by name. Of each the widest code is taken that this CPU
         runs; ``WHET_CPU`` makes it pass for a lesser one. Of a model's file the
         :class:`~whet.compiler.graph.model.Model`, as ``whet.compile`` gives it; its constants stay
-        in the file, which may be replaced meanwhile, but not written to.
+        in the file, which may be replaced meanwhile, but not written to. Of one for several
+        processors the widest is taken, too.
 
     Raises:
         ArtifactError: the file is missing (then also a ValueError and a FileNotFoundError), is no
             package, was cut off or changed, or is of a newer version.
         ArgumentError: the path is none.
+        TargetError: there is no such type of device, or the file's code does not run on one.
     """
     request = f"load({str(path) if isinstance(path, os.PathLike) else path!r})"
     file, data, index = read(request, path)
     settings.num_threads()  # a library itself cannot say that the setting is wrong
     models = own_models(index)
+    where = _device(request, index, device)
     if models and not index.kernels:
-        if len(models) > 1:
-            raise ArtifactError(request, f"it holds {len(models)} models", "one a file is loaded")
-        return imported(_OF_MODELS)(request, data, index, models[0])
+        many = len({m["name"] for m in models})
+        if many > 1:
+            raise ArtifactError(request, f"it holds {many} models", "one a file is loaded")
+        return imported(_OF_MODELS)(request, data, index, models, where)
     chosen: set[int] = set()
     have = features()
     for kernel in index.kernels:
@@ -192,6 +200,20 @@ def load(path: str | os.PathLike[str]) -> Any:
         blob = bytes(data[one.offset : one.offset + one.size])
         libraries[number] = code_of(request, one, blob)
     return Package(file, index, libraries)
+
+
+def _device(request: str, index: Index, device: Device | str | None) -> Device | None:
+    """The device that was named, for a package of a model for GPUs."""
+    if device is None:
+        return None
+    where = device if isinstance(device, Device) else device_of(device)
+    kinds = {index.libraries[model_of(m)[0]].kind for m in own_models(index)}
+    if kinds != {where.type.removesuffix("-emulator")}:
+        held = f"a model for {', '.join(sorted(kinds))}" if kinds else "kernels, which run anywhere"
+        raise TargetError(
+            f"{request} on {where}", f"it holds {held}", "leave the device out: whet.load(path)"
+        )
+    return where
 
 
 def runs(library: Library, have: frozenset[str]) -> bool:

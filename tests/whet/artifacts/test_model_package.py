@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from models_in_onnx import SHAPE, TARGET, expected, inputs, proto
-from packaged import BASE, compiled, compiler, environment, index_and_blobs, python, sealed
+from packaged import (
+    BASE,
+    LEVELS,
+    compiled,
+    compiler,
+    environment,
+    index_and_blobs,
+    python,
+    sealed,
+)
 
 import whet
 from whet.compiler.errors import ArtifactError
@@ -80,6 +89,33 @@ def test_what_was_loaded_is_copied_as_a_file(package, tmp_path):
         whet.load(package).export(tmp_path / "again.whet")
     with pytest.raises(ArtifactError, match="there is no folder"):
         whet.load(package).export(tmp_path / "none" / "again.whet")
+
+
+@pytest.mark.skipif(len(LEVELS) < 2, reason="one level runs here")
+def test_each_processor_takes_its_level(tmp_path, monkeypatch, seeds):
+    targets = {level: f"{TARGET} -mcpu={level}" for level in (LEVELS[0], LEVELS[-1])}
+    models = {level: whet.compile(proto(), target=target) for level, target in targets.items()}
+    narrow, *wider = models.values()
+    narrow.export(tmp_path / "net.whet", more=wider)
+    main = compiled(Path(__file__).with_name("model_main.c"), tmp_path / "main", "-pthread")
+    many = inputs(64, next(iter(seeds(1))))
+    many.tofile(tmp_path / "in")
+    for level, model in models.items():
+        monkeypatch.setenv("WHET_CPU", level)
+        loaded = whet.load(tmp_path / "net.whet")
+        wide = loaded._function.artifact.target["vector_bytes"]
+        assert wide == whet.Target(targets[level]).vector_bytes
+        assert loaded(many[0]).tobytes() == model(many[0]).tobytes()
+        command = [main, tmp_path / "net.whet", "net", tmp_path / "in", tmp_path / "out"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment())
+        assert done.returncode == 0, done.stderr
+        wanted = np.stack([model(x) for x in many])
+        assert (tmp_path / "out").read_bytes() == wanted.tobytes()
+    with pytest.raises(ArtifactError, match="two of its models are for one processor"):
+        narrow.export(tmp_path / "twice.whet", more=[narrow])
+    other = whet.compile(proto(batch=3), target=TARGET)
+    with pytest.raises(ArtifactError, match="its models are not one model"):
+        narrow.export(tmp_path / "other.whet", more=[other])
 
 
 def parts(package):
@@ -169,7 +205,13 @@ def test_the_command(tmp_path):
     done = CliRunner().invoke(command, ["--show", str(tmp_path / "m.whet")])
     assert done.exit_code == 0 and f"  input x: float32{list(SHAPE)}\n" in done.output
     assert "default config" in done.output and "\nm for " in done.output
-    done = CliRunner().invoke(command, [*words, "--level", "own"])
-    assert done.exit_code == 2 and "a model is for one --target" in done.output
+    done = CliRunner().invoke(command, [*words, "--level", "own", "--untuned"])
+    assert done.exit_code == 2 and "--target and --level alone are a model's" in done.output
+    done = CliRunner().invoke(command, [*words, "--level", LEVELS[0]])
+    assert done.exit_code == 0, done.output
+    levels = [
+        one["level"] for one in container.unpacked("", Path(words[2]).read_bytes())["libraries"]
+    ]
+    assert levels == [LEVELS[0]]
     done = CliRunner().invoke(command, ["x.py:tasks", "-o", "m", "--shape", "batch=1"])
     assert done.exit_code == 2 and "--shape and --target are for a model" in done.output

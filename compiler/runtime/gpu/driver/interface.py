@@ -9,6 +9,7 @@ current before is current afterwards.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -41,6 +42,10 @@ class Image(Protocol):
         ...
 
 
+Prepared = tuple[Kernel, Extents, Extents, bytes, int]
+"""A launch: a kernel, its grid and block, its packed arguments, bytes of shared memory."""
+
+
 class Stream(Protocol):
     """Work in the order in which it was asked for."""
 
@@ -64,6 +69,20 @@ class Stream(Protocol):
 
     def together(self) -> AbstractContextManager[Stream]:
         """Several works as one, in their order: the stream that takes them meanwhile."""
+        ...
+
+
+class WorkGraph(Protocol):
+    """Launches that were given to the driver once, and are put into streams as one work."""
+
+    def launch(self, stream: Stream | None = None) -> bool:
+        """Put all launches into a stream, in their order; None: the default stream.
+
+        False: nothing was put there, as somebody captures the stream's work.
+
+        Raises:
+            KernelError: the driver refuses it, or earlier work failed.
+        """
         ...
 
 
@@ -178,6 +197,17 @@ class Context(Protocol):
 
         Raises:
             KernelError: the driver refuses it, or earlier work failed.
+        """
+        ...
+
+    def graph(self, launches: Sequence[Prepared]) -> WorkGraph | None:
+        """Launches as one work, in their order; None: this driver has no graphs.
+
+        Args:
+            launches: as the arguments of :meth:`launch`, addresses included.
+
+        Raises:
+            KernelError: the driver refuses one, or earlier work failed.
         """
         ...
 

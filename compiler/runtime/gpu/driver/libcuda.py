@@ -30,6 +30,15 @@ _QUICK = {
     "cuPointerGetAttribute": (_HANDLE, ctypes.c_int, _ADDRESS),
     "cuGetErrorString": (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)),
 }
+# of graphs; a driver before CUDA 11.4 lacks some
+_OF_GRAPHS = {
+    "cuStreamBeginCapture_v2": (_HANDLE, ctypes.c_int),
+    "cuStreamEndCapture": (_HANDLE, ctypes.POINTER(_HANDLE)),
+    "cuGraphInstantiateWithFlags": (ctypes.POINTER(_HANDLE), _HANDLE, ctypes.c_ulonglong),
+    "cuGraphLaunch": (_HANDLE, _HANDLE),
+    "cuGraphDestroy": (_HANDLE,),
+    "cuGraphExecDestroy": (_HANDLE,),
+}
 _WAITING = {
     "cuStreamSynchronize": (_HANDLE,),
     "cuMemcpyPeerAsync": (_ADDRESS, _HANDLE, _ADDRESS, _HANDLE, ctypes.c_size_t, _HANDLE),
@@ -63,6 +72,9 @@ class Libcuda:
 
     Args:
         failed: called before a call's error is raised; gives the way out, or nothing.
+
+    Attributes:
+        has_graphs: whether it has the functions of graphs.
     """
 
     def __init__(self, failed: Callable[[], str] = str) -> None:
@@ -76,6 +88,12 @@ class Libcuda:
                 call = getattr(library, name)
                 call.argtypes, call.restype = types, ctypes.c_int
                 self._calls[name] = call
+        graphs = ctypes.PyDLL(_NAME)
+        self.has_graphs = all(hasattr(graphs, name) for name in _OF_GRAPHS)
+        for name, types in _OF_GRAPHS.items() if self.has_graphs else ():
+            call = getattr(graphs, name)
+            call.argtypes, call.restype = types, ctypes.c_int
+            self._calls[name] = call
         self._record = self._calls["cuEventRecord"]
         self._wait = self._calls["cuStreamWaitEvent"]
 
@@ -116,6 +134,37 @@ class Libcuda:
         status = ctypes.c_int()
         code = self._calls["cuStreamIsCapturing"](stream, ctypes.byref(status))
         return bool(code or status.value)
+
+    def captured(self, stream: int, put: Callable[[], None]) -> int:
+        """The executable graph of what ``put`` puts into a stream, which does none of it.
+
+        Args:
+            stream: one that does not wait for the default one, and that nobody else has.
+            put: launches, and nothing else.
+        """
+        self._check(
+            "cuStreamBeginCapture", self._calls["cuStreamBeginCapture_v2"](stream, _RELAXED)
+        )
+        graph, made = _HANDLE(), _HANDLE()
+        try:
+            put()
+        finally:  # a stream that is captured takes no work
+            code = self._calls["cuStreamEndCapture"](stream, ctypes.byref(graph))
+        self._check("cuStreamEndCapture", code)
+        try:
+            code = self._calls["cuGraphInstantiateWithFlags"](ctypes.byref(made), graph, 0)
+        finally:
+            self._calls["cuGraphDestroy"](graph)
+        self._check("cuGraphInstantiate", code)
+        return made.value or 0
+
+    def launch_graph(self, graph: int, stream: int) -> None:
+        """Put an executable graph into a stream."""
+        self._check("cuGraphLaunch", self._calls["cuGraphLaunch"](graph, stream))
+
+    def destroy_graph(self, graph: int) -> None:
+        """Let an executable graph go; what of it is put already, is done."""
+        self._calls["cuGraphExecDestroy"](graph)
 
     def relaxed(self) -> Relaxed:
         """Let calls that are no stream's work go on while somebody captures a graph."""

@@ -12,6 +12,7 @@ import contextlib
 import os
 import threading
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ from whet.compiler.errors import (
     WhetError,
 )
 from whet.compiler.runtime.gpu.driver.deferred_free import Leaving
-from whet.compiler.runtime.gpu.driver.interface import Context, Driver, Stream
+from whet.compiler.runtime.gpu.driver.interface import Context, Driver, Prepared, Stream
 from whet.compiler.runtime.gpu.driver.libcuda import Libcuda
 from whet.compiler.runtime.gpu.driver.properties import DeviceProperties, Extents
+from whet.compiler.runtime.gpu.driver.pycuda_graph import PycudaGraph
 from whet.compiler.runtime.gpu.driver.pycuda_objects import (
     BorrowedStream,
     Pinned,
@@ -274,6 +276,10 @@ class PycudaContext:
             ) from None
         finally:
             self._pop()
+
+    def graph(self, launches: Sequence[Prepared]) -> PycudaGraph | None:
+        """Launches as one work; None: this driver has no graphs."""
+        return PycudaGraph(self, launches) if self.library.has_graphs else None
 
     def stream(self) -> PycudaStream:
         """A new stream."""

@@ -91,17 +91,21 @@ static inline const char *whet_pkg_library_(WhetPkgJson_ data, int level, size_t
   return NULL;
 }
 
-/* The name of a kernel or a model: NULL, or what is wrong. */
+/* The name of a kernel or a model: NULL, or what is wrong. A model may be there several times, for
+ * one processor each: *same is the one before, or NULL; of kernels there is none. */
 static inline const char *whet_pkg_name_(WhetPkgJson_ data, const WhetPackage *package,
-                                         WhetPkgKernel_ *one) {
+                                         WhetPkgKernel_ *one, WhetPkgKernel_ **same) {
   size_t k;
   if (!whet_pkg_field_(data, "name", one->name, sizeof one->name))
     return "a kernel in its index is damaged";
   for (k = 0; one->name[k] != 0; k++)
     if (strchr(".+-", one->name[k]) != NULL || (k == 0 && one->name[k] <= '9'))
       return "a kernel's name is none";
-  for (k = 0; k < package->num_kernels; k++)
-    if (strcmp(package->kernels[k].name, one->name) == 0) return "two kernels have one name";
+  for (k = 0; k < package->num_kernels; k++) {
+    if (strcmp(package->kernels[k].name, one->name) != 0) continue;
+    if (same == NULL || package->kernels[k].size == 0) return "two kernels have one name";
+    *same = &package->kernels[k];
+  }
   return NULL;
 }
 
@@ -119,7 +123,7 @@ static inline void whet_pkg_take_(WhetPackage *package, uint64_t library, WhetPk
 static inline const char *whet_pkg_kernel_(WhetPkgJson_ data, WhetPackage *package,
                                            WhetPkgKernel_ *one) {
   WhetPkgJson_ variants, variant;
-  const char *at = NULL, *why = whet_pkg_name_(data, package, one);
+  const char *at = NULL, *why = whet_pkg_name_(data, package, one, NULL);
   uint64_t library;
   one->library = -1;
   if (why != NULL) return why;
@@ -133,10 +137,11 @@ static inline const char *whet_pkg_kernel_(WhetPkgJson_ data, WhetPackage *packa
   return NULL;
 }
 
-/* One of the index's models: NULL, or what is wrong. */
+/* Add one of the index's models, or another processor's code of it: NULL, or what is wrong. */
 static inline const char *whet_pkg_model_(WhetPkgJson_ data, WhetPackage *package, size_t size,
                                           WhetPkgKernel_ *one) {
-  const char *why = whet_pkg_name_(data, package, one);
+  WhetPkgKernel_ *same = NULL;
+  const char *why = whet_pkg_name_(data, package, one, &same);
   WhetPkgJson_ place;
   uint64_t library;
   size_t k;
@@ -156,7 +161,14 @@ static inline const char *whet_pkg_model_(WhetPkgJson_ data, WhetPackage *packag
     if (one->offset < other->offset + other->size && other->offset < one->offset + one->size)
       return "a model's constants lie on a library";
   }
-  whet_pkg_take_(package, library, one);
+  if (same == NULL) {
+    whet_pkg_take_(package, library, one);
+    package->num_kernels++;
+  } else if (same->library < 0) { /* the first that runs is taken, with its constants */
+    same->offset = one->offset;
+    same->size = one->size;
+    whet_pkg_take_(package, library, same);
+  }
   return NULL;
 }
 
@@ -207,7 +219,6 @@ static inline const char *whet_pkg_index_(WhetPkgJson_ index, int level, size_t 
     WhetPkgKernel_ *one = &package->kernels[package->num_kernels];
     if (!whet_pkg_get_(entry, "library", &number)) continue; /* of a later version */
     if ((why = whet_pkg_model_(entry, package, size, one)) != NULL) return why;
-    package->num_kernels++;
   }
   return NULL;
 }
