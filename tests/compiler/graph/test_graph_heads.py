@@ -28,7 +28,7 @@ def drawn(seed):
         if way == "add":
             y = g.add("add", [y, g.constant(bias)] if rng.random() < 0.5 else [g.constant(bias), y])
         elif way == "wrong":  # differs by row
-            can = rows == 1 or batch * rows == 1
+            can = y.shape[-2] == 1
             more = numbers.standard_normal((y.shape[-2], columns)).astype("float32")
             y = g.add("add", [y, g.constant(more)])
     cut = g.add("reshape", [y], shape=(batch, rows, heads, width))
