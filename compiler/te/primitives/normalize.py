@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.te.bounds.threads import thread_of
 from whet.compiler.te.lang.relations import INLINE, Rebase
+from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import Operation
 from whet.compiler.te.primitives.checks import on_schedule
 from whet.compiler.tir.expr import IterVar, Var
@@ -48,8 +49,8 @@ def _rebase(stage: Stage) -> dict[IterVar, IterVar]:
     axes = {*stage.op.axis, *stage.op.reduce_axis}
     for k, leaf in enumerate(stage.leaf_iter_vars):
         attr = stage.iter_var_attrs.get(leaf)
-        if leaf not in axes or thread_of(stage, leaf) is not None:
-            continue
+        if leaf not in axes or thread_of(stage, leaf) is not None or isinstance(stage.op, ScanOp):
+            continue  # the steps of a recurrence are found by its own axis
         new = IterVar(None, Var(leaf.var.name, leaf.dtype), leaf.iter_type)
         stage.relations.append(Rebase(leaf, new))
         stage.all_iter_vars.append(new)

@@ -12,6 +12,7 @@ from itertools import permutations, product
 from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Affine, Analyzer
+from whet.compiler.arith.keys import structural_key
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.tensorize.terms import Term, Terms
 from whet.compiler.te.tensorize.tile import Tile
@@ -253,7 +254,7 @@ class _Matcher:
         before = known.scalars.get(p.what)
         if before is None:
             yield Match(known.axes, known.regions, {**known.scalars, p.what: value})
-        elif expr_text(before) == expr_text(value):
+        elif structural_key(before) == structural_key(value):
             yield known
 
     def _outer(self, s: Term) -> PrimExpr | None:

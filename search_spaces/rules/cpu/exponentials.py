@@ -11,20 +11,21 @@ and each lane goes on with the larger of two maxima (Milakov, Gimelshein 2018):
         top, total = max(top, t), total * exp(top - max(top, t)) + e * exp(t - max(top, t))
     m = max(top[l]);  s = sum(total[l] * exp(top[l] - c))
 
-One exponential in 32 is computed twice. Maxima are at least the lowest finite number, so that
-lanes of nothing but -inf add nothing.
+One exponential in 32 is computed twice. Tops are at least the lowest finite number, so that lanes of
+nothing but -inf add nothing; the maximum of a row of them is -inf.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.te.lang.tensor import Tensor
-from whet.compiler.tir.expr import Call, PrimExpr, Sub
+from whet.compiler.tir.expr import EQ, Call, PrimExpr, Sub
 from whet.compiler.tir.ops.mathematics import exp
-from whet.compiler.tir.ops.ops import const, maximum, min_value
+from whet.compiler.tir.ops.ops import compare, const, maximum, min_value, select
 from whet.search_spaces.rules.cpu.row_blocks import RowBlocks
 
 
@@ -49,13 +50,18 @@ class Exponentials:
         self._tops, self.lanes = row.together(
             f"{name}_lanes", lambda *i: (top(*i), sums(*i)), _together, _nothing
         )
-        lanes = row.over_lanes(f"{name}_tops", lambda *i: self._tops(*i), te.max)
+        lanes = row.over_lanes(f"{name}_tops", self._top_of_lane, te.max)
         rest = row.over_rest(f"{name}_rest", lambda x, *i: x, te.max)
         self.first = te.compute(
             row.extents,
             lambda *i: lanes(*i) if rest is None else maximum(lanes(*i), rest(*i)),
             name,
         )
+
+    def _top_of_lane(self, *i: Any) -> Any:
+        """The maximum of a lane: of one with an element that is not -inf, the sum is 1 or more."""
+        empty = compare(EQ, self.lanes(*i), const(0, self._row.dtype))
+        return select(empty, const(-inf, self._row.dtype), self._tops(*i))
 
     @staticmethod
     def split(source: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:

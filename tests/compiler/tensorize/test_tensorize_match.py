@@ -179,6 +179,26 @@ def test_scalar_parameters_take_what_is_the_same_in_the_tile():
         whet.lower(s, [a, scale, b])
 
 
+def test_a_scalar_parameter_is_one_value_also_where_tensors_have_one_name():
+    f = te.var("f", "float32")
+    x = te.placeholder((4,), name="x")
+    y = te.compute((4,), lambda i: x[i] * f + f, name="y")
+    a, u, v = (te.placeholder((n,)) for n in (8, 2, 2))
+    different = te.compute((8,), lambda i: a[i] * u[0] + v[0], name="B")
+    same = te.compute((8,), lambda i: a[i] * u[0] + u[0], name="B")
+    for b, fits in ((different, False), (same, True)):
+        s = te.create_schedule(b.op)
+        _, inner = s[b].split(b.op.axis[0], 4)
+        s[b].tensorize(inner, intrin(y.op, scalars=[f]))
+        if fits:
+            given, by, out = fresh(a), fresh(u), poisoned(b)
+            whet.build(s, [a, u, b], TARGET)(given, by, out)
+            np.testing.assert_allclose(out, given * by[0] + by[0], rtol=1e-5, atol=1e-6)
+        else:
+            with pytest.raises(whet.LowerError, match="tensorize"):
+                whet.lower(s, [a, u, v, b])
+
+
 def test_inlined_stages_and_choices():
     x = te.placeholder((4,), name="x")
     y = te.compute((4,), lambda i: te.max(x[i], 0.0) + 1.0, name="y")

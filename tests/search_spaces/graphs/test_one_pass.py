@@ -188,6 +188,32 @@ def test_nothing_but_infinities(rng):
         np.testing.assert_allclose(made[1], softmax(x.astype(np.float64))[1], rtol=3e-6)
 
 
+def test_the_maximum_of_a_masked_row_is_minus_infinity(rng):
+    """A guard for rows of which nothing is left sees what two passes give."""
+    width = 9973
+    X = te.placeholder((4, width), name="X")
+    k, j = (te.reduce_axis((0, width), name=n) for n in "kj")
+    M = te.compute((4,), lambda i: te.max(X[i, k], axis=k), name="M")
+    S = te.compute((4,), lambda i: te.sum(te.exp(X[i, j] - M[i]), axis=j), name="S")
+    Y = te.compute(
+        (4, width),
+        lambda i, c: te.if_then_else(
+            M[i] < te.min_value("float32"), 0.0, te.exp(X[i, c] - M[i]) / S[i]
+        ),
+        name="Y",
+    )
+    x = rng.standard_normal((4, width)).astype("float32")
+    x[1] = -np.inf
+    x[2, 1:] = -np.inf
+    x[3] = np.finfo("float32").min
+    wanted = softmax(np.where(np.isinf(x).all(1)[:, None], 0, x).astype(np.float64))
+    wanted[1] = 0
+    made = results([X], Y, (x,))
+    assert set(made) == {False, True}
+    for y in made.values():
+        np.testing.assert_allclose(y, wanted, rtol=3e-6, atol=1e-37)
+
+
 @pytest.mark.parametrize("stored", ["float32", "float16"])
 def test_logarithms_of_scaled_and_masked_rows(stored, rng):
     X = te.placeholder((2, 4, 8500), stored, name="X")
