@@ -11,8 +11,8 @@ and each lane goes on with the larger of two maxima (Milakov, Gimelshein 2018):
         top, total = max(top, t), total * exp(top - max(top, t)) + e * exp(t - max(top, t))
     m = max(top[l]);  s = sum(total[l] * exp(top[l] - c))
 
-One exponential in 32 is computed twice. Tops are at least the lowest finite number, so that lanes of
-nothing but -inf add nothing; the maximum of a row of them is -inf.
+One exponential in 32 is computed twice. Tops are at least the lowest finite number, so that lanes
+of nothing but -inf add nothing; the maximum of a row of them is -inf.
 """
 
 from __future__ import annotations
