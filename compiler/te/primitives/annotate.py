@@ -22,7 +22,7 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
     unannotated_leaf,
 )
-from whet.compiler.te.primitives.scans import check_not_ordered
+from whet.compiler.te.primitives.scans import check_not_ordered, check_not_step
 from whet.compiler.tir.expr import (
     COMM_REDUCE,
     PARALLELIZED,
@@ -147,6 +147,7 @@ def bind(stage: Stage, ivar: IterVar, thread_ivar: IterVar) -> None:
     """
     request = Request(stage, "bind", ivar, thread_ivar)
     unannotated_leaf(stage, ivar, request, pragmas=True)
+    check_not_step(stage, ivar, request)
     if not is_thread(thread_ivar):
         raise ScheduleError(
             request,
@@ -330,6 +331,7 @@ def _annotate(stage: Stage, name: str, axis: IterVar, kind: int, **options: Any)
     leaf_index(stage, axis, request)
     if kind != UNROLLED:
         check_not_ordered(stage, axis, request)
+        check_not_step(stage, axis, request)
     if axis.iter_type == COMM_REDUCE and kind != UNROLLED:
         raise ScheduleError(
             request, "the steps of a reduction depend on each other", loops_of(stage)

@@ -16,6 +16,7 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
     unannotated_leaf,
 )
+from whet.compiler.te.primitives.scans import check_not_step
 from whet.compiler.tir.expr import IterVar, PrimExpr, Var
 from whet.compiler.tir.ops import ops
 
@@ -77,6 +78,7 @@ def split(
     request = Request(stage, "split", axis=parent, **{by: given})
     size = as_size(given, by, request, loops_of(stage))
     where = unannotated_leaf(stage, parent, request)
+    check_not_step(stage, parent, request)
     options: dict[str, Any] = {by: size}
     if tail != "guard":
         _check_shift(stage, tail, request)
@@ -243,6 +245,8 @@ def tile(
     x_place = unannotated_leaf(stage, x_parent, request)
     if unannotated_leaf(stage, y_parent, request) == x_place:
         raise ScheduleError(request, "an axis is named twice", loops_of(stage))
+    for parent in (x_parent, y_parent):
+        check_not_step(stage, parent, request)
     xo, xi = _split(stage, x_place, "factor", x_size)
     yo, yi = _split(stage, leaf_index(stage, y_parent, request), "factor", y_size)
     order = (xo, yo, xi, yi)

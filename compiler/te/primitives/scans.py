@@ -62,3 +62,19 @@ def check_not_ordered(stage: Stage, axis: IterVar, request: Text) -> None:
             f"the steps of {stage.op.name} come one after the other",
             "schedule what it does at each: s[update]",
         )
+
+
+def check_not_step(stage: Stage, axis: IterVar, request: Text) -> None:
+    """An error for the first axis of an update, which has one step wherever it is computed.
+
+    Asked by what would divide or share its steps; to fuse, reorder or unroll it changes nothing.
+    """
+    for _, op in scans_of(stage.schedule) if stage.scan is not None else ():
+        for t in op.update:
+            if stage.schedule.stage_map[t.op] is stage and axis is stage.op.axis[0]:
+                raise ScheduleError(
+                    request,
+                    f"{axis.name} is the step of {op.name}: {stage.op.name} computes one at a "
+                    "time, each after the one before",
+                    "schedule the axes inside a step: s[update].op.axis[1:]",
+                )

@@ -246,3 +246,102 @@ def test_refused_primitives():
             primitive()
     with pytest.raises(LowerError, match="keeps step in its own memory"):
         whet.lower(s, [x, step, states])
+
+
+def stepping(update, m=6, n=8, begin=1, wide=None):
+    """A scan whose update is ``update(state, X, t, i)``."""
+    x, state = te.placeholder((m, wide or n), name="X"), te.placeholder((m, n), name="state")
+    first = te.compute((begin, n), lambda t, i: x[t, i], name="first")
+    step = te.compute((m, n), lambda t, i: update(state, x, t, i), name="step")
+    return x, te.scan(first, step, state, name="S")
+
+
+@pytest.mark.parametrize("m", [6, te.size_var("m")], ids=["constant", "symbol"])
+@pytest.mark.parametrize(
+    ("update", "words"),
+    [
+        (lambda s, x, t, i: s[t, i] + 1.0, "is not before the step"),
+        (lambda s, x, t, i: s[t + 1, i] + 1.0, "is not before the step"),
+        (lambda s, x, t, i: s[t - 1, i] + s[t - 2, i], "index 0, t - 2, goes down to -1"),
+        (lambda s, x, t, i: s[t - 1, i - 1], "index 1, i - 1, goes down to -1"),
+        (lambda s, x, t, i: s[t - 1, i + 10**8], "goes up to 100000007, but the dimension is 8"),
+        (lambda s, x, t, i: s[t - 1, i] + x[t, i - 1], r"step reads X\[t, i - 1\]"),
+        (lambda s, x, t, i: s[t - 1, i] + x[t + 1, i], "index 0, t \\+ 1, goes up to"),
+    ],
+    ids=range(7),
+)
+def test_reads_outside_or_not_before_a_step_are_refused(m, update, words):
+    x, states = stepping(update, m)
+    with pytest.raises(LowerError, match=words):
+        whet.lower(te.create_schedule(states.op), [x, states])
+
+
+def test_reads_of_what_a_step_computes_on_the_way_are_looked_at():
+    """A stage of the step, inlined and read one step later or not, whose own reads go too far."""
+    for read, words in (
+        (lambda state, t, i: state[t - 1, i + 1], "index 1, i \\+ 1, goes up to 8"),
+        (lambda state, t, i: state[t, i], "is not before the step"),
+    ):
+        for back in (0, 1):
+            state = te.placeholder((6, 8), name="state")
+            first = te.compute((2, 8), lambda t, i: 0.0, name="first")
+            mid = te.compute((6, 8), lambda t, i: read(state, t + back, i), name="mid")
+            step = te.compute((6, 8), lambda t, i: mid[t - back, i] + 1.0, name="step")
+            states = te.scan(first, step, state)
+            s = te.create_schedule(states.op)
+            s[mid].compute_inline()
+            with pytest.raises(LowerError, match=f"mid reads state.*\n*.*{words}"):
+                whet.lower(s, [states])
+
+
+def test_reads_that_stay_inside_or_are_guarded():
+    """Back as far as the first steps go, in other columns, and where a condition stands guard."""
+
+    def update(s, x, t, i):
+        far = te.if_then_else(t > 2, s[t - 3, i], 0.0)
+        return s[t - 1, 7 - i] + s[t - 2, i] + x[t - 2, i + 1] + far
+
+    x, states = stepping(update, begin=2, wide=9)
+    v = drawn(6, 9)
+    rows = [v[0, :8].astype("float64"), v[1, :8].astype("float64")]
+    for t in range(2, 6):
+        far = rows[t - 3] if t > 2 else 0.0
+        rows.append(rows[t - 1][::-1] + rows[t - 2] + v[t - 2, 1:] + far)
+    got = run(te.create_schedule(states.op), [x, states], v)
+    np.testing.assert_allclose(got, rows, rtol=1e-5, atol=1e-5)
+
+
+def test_an_update_that_reads_no_state():
+    x, states = stepping(lambda s, x, t, i: x[t, i] * 2.0)
+    v = drawn(6, 8)
+    got = run(te.create_schedule(states.op), [x, states], v)
+    np.testing.assert_allclose(got, v * np.array([[1]] + [[2]] * 5), rtol=1e-6)
+
+
+def test_a_scan_is_computed_as_a_whole():
+    x, states = running_sum()
+    last = te.compute((9,), lambda i: states[4, i], name="last")
+    s = te.create_schedule(last.op)
+    with pytest.raises(ScheduleError, match="keeps all its steps"):
+        s[states].compute_at(s[last], last.op.axis[0])
+
+
+def test_the_step_of_an_update_is_not_shared_or_divided():
+    _x, _twice, step, states = two_cells(4, 8)
+    t, i = step.op.axis
+    for primitive in (
+        lambda s: s[step].parallel(t),
+        lambda s: s[step].vectorize(t),
+        lambda s: s[step].split(t, factor=2),
+        lambda s: s[step].split(t, nparts=2),
+        lambda s: s[step].tile(t, i, 2, 2),
+        lambda s: s[step].tile(i, t, 2, 2),
+        lambda s: s[step].bind(t, te.thread_axis("threadIdx.x")),
+    ):
+        s = te.create_schedule(states.op)
+        before = s[step].leaf_iter_vars[:]
+        with pytest.raises(ScheduleError, match="t is the step of S: step computes one at a time"):
+            primitive(s)
+        assert s[step].leaf_iter_vars == before
+    s[step].reorder(i, t)
+    s[step].unroll(t)
