@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
-from whet.compiler.te.lang.scan import ScanOp, scan_body
+from whet.compiler.te.lang.scan import ScanOp, fixed_points, scan_body
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
-from whet.compiler.tir.expr import IterVar, PrimExpr, ProducerLoad, Var
-from whet.compiler.tir.visit.rewrite import nodes
+from whet.compiler.tir.expr import IterVar, PrimExpr, ProducerLoad, Var, int_value
+from whet.compiler.tir.stmt import OWN_STEPS, SERIAL, THREAD_BINDING, Allocate, For, Stmt
+from whet.compiler.tir.visit.rewrite import changed, nodes, nodes_of, variables
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -46,12 +47,60 @@ def shared(
     return out
 
 
+def in_threads(stage: Stage, op: ScanOp, steps: Stmt) -> Stmt:
+    """The loop over the steps, inside the threads that do each of them: one kernel for all.
+
+    Where all of a step is in one nest of loops over threads, and no index depends on another one
+    of the steps before, a thread reads what it has written itself. Other steps stay as they are:
+    the host launches them one after the other.
+
+    Raises:
+        LowerError: for ``env_threads`` around other steps.
+    """
+    out = _inside(op, steps)
+    if out is None and stage.launch_threads:
+        names = ", ".join(t.thread_tag for t in stage.launch_threads)
+        raise LowerError(
+            f"env_threads({op.name}, [{names}])",
+            f"these threads would run all steps of {op.name}, and a step reads what others of them "
+            "have written",
+            "all of a step in one stage bound to threads, no column reading another; or leave "
+            "env_threads out: each step is a launch",
+        )
+    return steps if out is None else out
+
+
+def _inside(op: ScanOp, steps: Stmt) -> Stmt | None:
+    if not isinstance(steps, For) or steps.kind != SERIAL:
+        return None
+    threads, single = [], [changed(steps, annotations={**steps.annotations, OWN_STEPS: True})]
+    body = steps.body
+    while isinstance(body, For):
+        if body.kind == THREAD_BINDING:
+            threads.append(body)
+        elif int_value(body.extent) == 1:  # the step of the update
+            single.append(body)
+        else:
+            break
+        body = body.body
+    moved = {n.var for n in single}
+    if not threads or any(moved & variables(n.extent) for n in threads):
+        return None
+    if not all(fixed_points(op)[a] for a in op.spatial_axis):
+        return None
+    if any(n.buffer.storage_scope == "global" for n in nodes_of(body, Allocate)):
+        return None
+    for n in reversed((*threads, *single)):
+        body = changed(n, body=body)
+    return body
+
+
 def step_axes(op: ScanOp) -> dict[ComputeOp, dict[IterVar, int | None]]:
     """What a step computes -> axis -> how far its index is from the step.
 
     The first axis of an update is the step. An axis of another stage is ``c`` from it where all
     its readers read it at ``t + c``; it has no entry where no reader's index names the step, and
-    None where the indices differ, or where a reader is no ``te.compute``.
+    None where the indices differ, or where a recurrence inside this one reads it.
     """
     body = scan_body(op)
     nested = {y for x in body if isinstance(x, ScanOp) and x is not op for y in scan_body(x)}
@@ -60,7 +109,9 @@ def step_axes(op: ScanOp) -> dict[ComputeOp, dict[IterVar, int | None]]:
         assert isinstance(t.op, ComputeOp)
         out[t.op] = {t.op.axis[0]: 0}
     for x in reversed(body):
-        if x in nested or not isinstance(x, ComputeOp):
+        if not isinstance(x, ComputeOp):
+            continue  # it needs whole tensors
+        if x in nested:
             for t in x.input_tensors:
                 _place(out, t.op, [None] * t.ndim, body)
             continue

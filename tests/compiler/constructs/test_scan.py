@@ -345,3 +345,55 @@ def test_the_step_of_an_update_is_not_shared_or_divided():
         assert s[step].leaf_iter_vars == before
     s[step].reorder(i, t)
     s[step].unroll(t)
+
+
+def columns_in_threads(update, m, n, env=False):
+    """TVM's tutorial: a column a thread, ``env_threads`` or not."""
+    x, states = stepping(update, m, n)
+    s = te.create_schedule(states.op)
+    block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
+    if env:
+        block = te.thread_axis((0, (n + 31) // 32), "blockIdx.x")
+        thread = te.thread_axis((0, 32), "threadIdx.x")
+        s[states].env_threads([block, thread])
+    for t in (states.op.init[0], states.op.update[0]):
+        outer, inner = s[t].split(t.op.axis[1], factor=32)
+        s[t].bind(outer, block)
+        s[t].bind(inner, thread)
+    return s, x, states
+
+
+@pytest.mark.parametrize("env", [False, True])
+def test_symbolic_steps_in_threads_are_one_kernel(env):
+    m, n = te.size_var("m"), te.size_var("n")
+    s, x, states = columns_in_threads(lambda s, x, t, i: s[t - 1, i] + x[t, i], m, n, env)
+    f = whet.build(s, [x, states], "cuda -arch=sm_80")
+    assert f.get_source("cuda").count("__global__") == 2  # the first steps, and all others
+    device = whet.device("cuda-emulator")
+    for shape in ((1, 3), (5, 70)):
+        a = drawn(*shape)
+        want = a.astype("float64").cumsum(0)
+        np.testing.assert_allclose(run(s, [x, states], a), want, rtol=1e-5, atol=1e-5)
+        out = whet.nd.array(np.full(shape, 77, "float32"), device)
+        f(whet.nd.array(a, device), out)
+        np.testing.assert_allclose(out.numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+def test_columns_that_read_others_stay_launches():
+    """Threads would race: each step is a launch, for which the number of steps is needed."""
+
+    def update(s, x, t, i):
+        return s[t - 1, 69 - i] + x[t, i]
+
+    s, x, states = columns_in_threads(update, 4, 70)
+    a = drawn(4, 70)
+    rows = [a[0].astype("float64")]
+    for row in a[1:]:
+        rows.append(rows[-1][::-1] + row)
+    agree(s, [x, states], [a], [((4, 70), "float32")], [np.array(rows)])
+    s, x, states = columns_in_threads(update, te.size_var("m"), 70)
+    with pytest.raises(LowerError, match="no column reads another"):
+        whet.build(s, [x, states], "cuda -arch=sm_80")
+    s, x, states = columns_in_threads(update, 4, 70, env=True)
+    with pytest.raises(LowerError, match="reads what others of them"):
+        whet.lower(s, [x, states])
