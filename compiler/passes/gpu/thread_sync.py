@@ -149,7 +149,10 @@ class _Sync:
         begin, end = [each[id(a)] for a in body.before], [each[id(a)] for a in body.after]
         stmt = body.stmt
         if isinstance(n, For) and n.annotations.get(OWN_STEPS):
-            met = [[a for a in part if a.buffer.storage_scope.startswith("shared")] for part in (end, begin)]
+            met = [
+                [a for a in part if a.buffer.storage_scope.startswith("shared")]
+                for part in (end, begin)
+            ]
         else:
             met = [end, begin]
         if self._conflict(*met):  # the next step meets what this one left

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.lang.relations import AHEAD, AT, INLINE, ROOT
-from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.primitives.checks import (
     Request,
@@ -17,7 +16,7 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
 )
 from whet.compiler.te.primitives.prepack import ahead_stages, check_ahead
-from whet.compiler.te.primitives.scans import check_not_in_scan
+from whet.compiler.te.primitives.scans import check_not_in_scan, check_not_scan
 from whet.compiler.tir.expr import IterVar
 
 if TYPE_CHECKING:
@@ -71,13 +70,7 @@ def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
             request, f"{stage.op.name} is an output, which is computed at the root", loops_of(stage)
         )
     check_not_in_scan(stage, request)
-    if isinstance(stage.op, ScanOp) and parent is not stage.scan:
-        raise ScheduleError(
-            request,
-            f"{stage.op.name} keeps all its steps, which those after them read: it is computed "
-            "as a whole",
-            f"leave {stage.op.name} at the root; what its update reads can be attached",
-        )
+    check_not_scan(stage, parent, request)
     if not stage.schedule.feeds(stage, parent):
         readers = ", ".join(s.op.name for s in stage.schedule.consumers(stage)) or "none"
         raise ScheduleError(

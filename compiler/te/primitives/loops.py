@@ -79,17 +79,17 @@ def split(
     size = as_size(given, by, request, loops_of(stage))
     where = unannotated_leaf(stage, parent, request)
     check_not_step(stage, parent, request)
-    options: dict[str, Any] = {by: size}
-    if tail != "guard":
-        _check_shift(stage, tail, request)
-        options["tail"] = tail
+    _check_tail(stage, tail, request)
+    options: dict[str, Any] = {by: size} if tail == "guard" else {by: size, "tail": tail}
     outer, inner = _split(stage, where, by, size, tail == "shift")
     stage.record("split", parent, results=(outer, inner), **options)
     return outer, inner
 
 
-def _check_shift(stage: Stage, tail: str, request: Request) -> None:
+def _check_tail(stage: Stage, tail: str, request: Request) -> None:
     """Refuse a tail that there is not, or that would compute a sum's steps twice."""
+    if tail == "guard":
+        return
     if tail != "shift":
         raise ScheduleError(request, f'tail={tail!r} is neither "guard" nor "shift"')
     if stage.op.reduce_axis:

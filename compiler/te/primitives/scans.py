@@ -54,6 +54,20 @@ def check_not_in_scan(stage: Stage, request: Text) -> None:
                 )
 
 
+def check_not_scan(stage: Stage, parent: Stage, request: Text) -> None:
+    """An error for a recurrence that would be computed inside another stage's loop.
+
+    One inside a recurrence is computed at its steps, with its first steps.
+    """
+    if isinstance(stage.op, ScanOp) and parent is not stage.scan:
+        raise ScheduleError(
+            request,
+            f"{stage.op.name} keeps all its steps, which those after them read: it is computed "
+            "as a whole",
+            f"leave {stage.op.name} at the root; what its update reads can be attached",
+        )
+
+
 def check_not_ordered(stage: Stage, axis: IterVar, request: Text) -> None:
     """An error for the steps of a recurrence, of which each needs the one before."""
     if axis.iter_type == ORDERED:

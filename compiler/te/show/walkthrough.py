@@ -17,12 +17,12 @@ from whet.compiler.te.lang.tensor import Operation, PlaceholderOp, Tensor
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.schedule_ops import schedule_ops
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import BufferLoad, IntImm, IterVar, ProducerLoad, Range, Var
+from whet.compiler.tir.expr import BufferLoad, IntImm, IterVar, Range, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import AttrStmt, BufferStore, Stmt
 from whet.compiler.tir.visit.buffers import replace_buffers
-from whet.compiler.tir.visit.rewrite import nodes, nodes_of
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule

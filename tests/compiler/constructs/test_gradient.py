@@ -254,8 +254,8 @@ def test_refusals():
             r"the head's shape \(3, 5\) does not end with that of \w+, \(\d+,? ?\d*\)",
         ),
         (
-            lambda: te.gradient(begun, [x], head=te.placeholder(begun.shape, "float64", "H")),
-            r"the head is float64, and \w+ float32\n *convert it: te.compute",
+            lambda: te.gradient(begun, [x], head=te.placeholder(begun.shape, "float32", "H")),
+            r"the head is float32, and \w+ float64\n *convert it: te.compute",
         ),
     ):
         with pytest.raises(ArgumentError, match=words):

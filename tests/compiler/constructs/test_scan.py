@@ -276,22 +276,26 @@ def test_reads_outside_or_not_before_a_step_are_refused(m, update, words):
         whet.lower(te.create_schedule(states.op), [x, states])
 
 
-def test_reads_of_what_a_step_computes_on_the_way_are_looked_at():
-    """A stage of the step, inlined and read one step later or not, whose own reads go too far."""
-    for read, words in (
+@pytest.mark.parametrize("back", [0, 1])
+@pytest.mark.parametrize(
+    ("read", "words"),
+    [
         (lambda state, t, i: state[t - 1, i + 1], "index 1, i \\+ 1, goes up to 8"),
         (lambda state, t, i: state[t, i], "is not before the step"),
-    ):
-        for back in (0, 1):
-            state = te.placeholder((6, 8), name="state")
-            first = te.compute((2, 8), lambda t, i: 0.0, name="first")
-            mid = te.compute((6, 8), lambda t, i: read(state, t + back, i), name="mid")
-            step = te.compute((6, 8), lambda t, i: mid[t - back, i] + 1.0, name="step")
-            states = te.scan(first, step, state)
-            s = te.create_schedule(states.op)
-            s[mid].compute_inline()
-            with pytest.raises(LowerError, match=f"mid reads state.*\n*.*{words}"):
-                whet.lower(s, [states])
+    ],
+    ids=range(2),
+)
+def test_reads_of_what_a_step_computes_on_the_way_are_looked_at(read, words, back):
+    """A stage of the step, inlined, of another index than the step's, whose reads go too far."""
+    state = te.placeholder((6, 8), name="state")
+    first = te.compute((2, 8), lambda t, i: 0.0, name="first")
+    mid = te.compute((6, 8), lambda t, i: read(state, t + back, i), name="mid")
+    step = te.compute((6, 8), lambda t, i: mid[t - back, i] + 1.0, name="step")
+    states = te.scan(first, step, state)
+    s = te.create_schedule(states.op)
+    s[mid].compute_inline()
+    with pytest.raises(LowerError, match=f"mid reads state.*\n*.*{words}"):
+        whet.lower(s, [states])
 
 
 def test_reads_that_stay_inside_or_are_guarded():
@@ -319,7 +323,7 @@ def test_an_update_that_reads_no_state():
 
 
 def test_a_scan_is_computed_as_a_whole():
-    x, states = running_sum()
+    _x, states = running_sum()
     last = te.compute((9,), lambda i: states[4, i], name="last")
     s = te.create_schedule(last.op)
     with pytest.raises(ScheduleError, match="keeps all its steps"):

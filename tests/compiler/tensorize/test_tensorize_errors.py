@@ -199,5 +199,7 @@ def test_a_reset_that_reads_an_input_of_the_loop_after_it():
     s = te.create_schedule(b.op)
     _, inner = s[b].split(r, 4)
     s[b].tensorize(inner, reads)
-    with pytest.raises(whet.LowerError, match=r"tensorize.*the reset of reads runs before the loop"):
+    with pytest.raises(
+        whet.LowerError, match=r"tensorize.*the reset of reads runs before the loop"
+    ):
         lowered(s, (a, b))
