@@ -268,7 +268,6 @@ def stepping(update, m=6, n=8, begin=1, wide=None):
         (lambda s, x, t, i: s[t - 1, i] + x[t, i - 1], r"step reads X\[t, i - 1\]"),
         (lambda s, x, t, i: s[t - 1, i] + x[t + 1, i], "index 0, t \\+ 1, goes up to"),
     ],
-    ids=range(7),
 )
 def test_reads_outside_or_not_before_a_step_are_refused(m, update, words):
     x, states = stepping(update, m)
@@ -384,11 +383,7 @@ def test_symbolic_steps_in_threads_are_one_kernel(env):
 
 
 def test_columns_that_read_others_stay_launches():
-    """Threads would race: each step is a launch, for which the number of steps is needed."""
-
-    def update(s, x, t, i):
-        return s[t - 1, 69 - i] + x[t, i]
-
+    update = lambda s, x, t, i: s[t - 1, 69 - i] + x[t, i]  # noqa: E731
     s, x, states = columns_in_threads(update, 4, 70)
     a = drawn(4, 70)
     rows = [a[0].astype("float64")]
