@@ -128,7 +128,9 @@ class _Planner:
             raise self._no_plan(
                 f"the loop over {n.var.name} is outside all threads and has {steps} steps, each "
                 "with launches of its own",
-                "bind the loop, or reorder it inside the loops that are bound",
+                "bind the loop, or reorder it inside the loops that are bound; the steps of a "
+                "te.scan go inside by themselves where all of a step is in one stage bound to "
+                "threads, and no column reads another",
             )
         for k in range(steps):
             self.values[n.var] = self._value(ops.add(n.min, ops.const(k, n.var.dtype)))

@@ -8,6 +8,7 @@ matmul template's default at 1024, and 47 ms with the O2 pipeline.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,33 @@ def bitcode(ll: str) -> bytes:
     """LLVM text as bitcode."""
     binding = llvm()
     return binding.parse_assembly(ll, binding.create_context()).as_bitcode()
+
+
+def linked(ll: str, others: Iterable[str], machine: Machine) -> str:
+    """LLVM text with what other texts define, which only this module sees.
+
+    Raises:
+        RuntimeError: LLVM does not read one of them, or two define one name.
+    """
+    binding = llvm()
+    with lock:
+        layout = _target_machine(machine)
+        context = binding.create_context()
+        module = binding.parse_assembly(ll, context)
+        own: list[str] = []
+        for text in others:
+            other = binding.parse_assembly(text, context)
+            other.verify()
+            for x in (module, other):
+                x.data_layout, x.triple = str(layout.target_data), layout.triple
+            parts = (*other.functions, *other.global_variables)
+            own += [x.name for x in parts if not x.is_declaration and x.linkage.name == "external"]
+            module.link_in(other)
+        for x in (*module.functions, *module.global_variables):
+            if x.name in own:
+                x.linkage = "internal"
+        module.verify()
+        return str(module)
 
 
 def _target_machine(machine: Machine) -> Any:

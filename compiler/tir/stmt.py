@@ -16,6 +16,9 @@ SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "un
 THREAD_BINDING = "thread_binding"
 # the key of an annotation: how many steps of a parallel loop one hand-out takes
 GRAIN = "grain"
+# the key of an annotation: of the device's arrays, a thread reads only what it wrote itself in
+# the loop's earlier steps
+OWN_STEPS = "own_steps"
 # the key of an attribute: a buffer's vectors are stored past the caches
 NONTEMPORAL = "store_nontemporal"
 # the key of an attribute in a loop: of the buffer, what its body reads so many steps later is

@@ -50,6 +50,16 @@ from whet.compiler.tir.visit.rewrite import nodes_of
 STACK_BYTES = 64 * 1024
 
 
+def refuse_import(n: AttrStmt) -> None:
+    """An error for LLVM text, which only a module of LLVM is linked with."""
+    if n.key == "pragma_import_llvm":
+        raise CodegenError(
+            'pragma(..., "import_llvm", text)',
+            "the module is C, which LLVM text is not linked with",
+            "target llvm takes it",
+        )
+
+
 class Statements:
     """Writes statements.
 
@@ -78,7 +88,7 @@ class Statements:
             IfThenElse: self._if,
             LetStmt: self._let,
             While: self._while,
-            AttrStmt: lambda n: self.statement(n.body),
+            AttrStmt: self._attribute,
             Evaluate: self.evaluate,
             DeclBuffer: self._declare,
         }
@@ -99,6 +109,10 @@ class Statements:
     def _sequence(self, n: SeqStmt) -> None:
         for part in n.seq:
             self.statement(part)
+
+    def _attribute(self, n: AttrStmt) -> None:
+        refuse_import(n)
+        self.statement(n.body)
 
     def _let(self, n: LetStmt) -> None:
         self.begin(n.value)

@@ -10,7 +10,7 @@ from whet.compiler.arith import Analyzer
 from whet.compiler.codegen.c.functions import SHORT_FLOATS, Functions
 from whet.compiler.codegen.c.kernel import CKernel, comment_text
 from whet.compiler.codegen.c.precedence import ADD, ATOM, MUL, UNARY, Text
-from whet.compiler.codegen.c.statements import initializer, shape_text
+from whet.compiler.codegen.c.statements import initializer, refuse_import, shape_text
 from whet.compiler.codegen.constants import count_of
 from whet.compiler.codegen.cuda.dialect import CudaDialect
 from whet.compiler.codegen.cuda.dot_product import DP4A, PACK, with_dot_products, word_of
@@ -117,6 +117,7 @@ class CudaKernel(CKernel):
 
     def _attribute(self, n: AttrStmt) -> None:
         """A thread variable, a place in shared memory or a pragma; others change nothing here."""
+        refuse_import(n)
         if n.key == "thread_extent" and isinstance(n.node, Var):
             self._thread(n.node)
             self.scope.analyzer.bind_loop(n.node, IntImm("int32", 0), n.value)

@@ -106,10 +106,17 @@ def check_intrinsics(uses: tuple[Use, ...], machine: Machine) -> None:
 
 @functools.cache
 def _refusal(uses: tuple[Use, ...], machine: Machine) -> str:
-    import subprocess  # which takes a while to load
-
     declared = dict.fromkeys(declaration for declaration, _ in uses)
     text = "\n".join([*declared, *[_function(k, use) for k, use in enumerate(uses)]])
+    made, why = ended_with(text, machine)
+    called = re.search(r"\bllvm\.[\w.]+", "\n".join(_code(made)))
+    return why or (f"LLVM has no intrinsic {called[0]}" if called else "")
+
+
+def ended_with(text: str, machine: Machine) -> tuple[str, str]:
+    """The assembly that a child process makes of LLVM text, and why it did not, or ""."""
+    import subprocess  # which takes a while to load
+
     words = [machine.triple, machine.cpu, machine.features, machine.abi]
     command = [sys.executable, "-c", _CHILD, *words]
     try:
@@ -117,13 +124,12 @@ def _refusal(uses: tuple[Use, ...], machine: Machine) -> str:
             command, input=text, capture_output=True, text=True, timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"no answer within {_SECONDS} seconds"
+        return "", f"no answer within {_SECONDS} seconds"
     if done.returncode == 0:
-        called = re.search(r"\bllvm\.[\w.]+", "\n".join(_code(done.stdout)))
-        return f"LLVM has no intrinsic {called[0]}" if called else ""
+        return done.stdout, ""
     said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     fatal = [x for x in said if "LLVM ERROR" in x or "Error" in x or "ssert" in x]
-    return (fatal or said or [f"LLVM ended with {done.returncode}"])[-1]
+    return "", (fatal or said or [f"LLVM ended with {done.returncode}"])[-1]
 
 
 def _code(assembly: str) -> list[str]:

@@ -15,6 +15,7 @@ from whet.compiler.codegen.llvm.bodies import Written, buffers_of, statements
 from whet.compiler.codegen.llvm.calls import evaluate
 from whet.compiler.codegen.llvm.entry import repeat_text
 from whet.compiler.codegen.llvm.expressions import Expressions
+from whet.compiler.codegen.llvm.imports import IMPORT, imported, with_imports
 from whet.compiler.codegen.llvm.indices import INDEX_TYPES, form_of
 from whet.compiler.codegen.llvm.intrinsics import check_intrinsics
 from whet.compiler.codegen.llvm.memory import Memory
@@ -80,7 +81,10 @@ def module_text(mod: IRModule, target: Target) -> str:
     missing = [d for d in module.declared if d not in body and not _declares(d, known)]
     half = HALF_SUPPORT if not module.converts_half and " half" in body else ""
     declared = [*missing, *called.values(), *module.intrinsics.values()]
-    return body + "\n\n" + "\n".join([*declared, half]) + "\n"
+    text = body + "\n\n" + "\n".join([*declared, half]) + "\n"
+    if not module.imports:
+        return text
+    return with_imports(text, module.imports, machine_of(target.canonical()))
 
 
 def _declares(declaration: str, functions: dict[str, str]) -> bool:
@@ -215,6 +219,8 @@ class _Kernel:
         self.statement(n.body)
 
     def _attribute(self, n: AttrStmt) -> None:
+        if n.key == IMPORT:
+            self.out.module.imports[imported(n.value)] = None
         before = self.stores.past_caches
         self.stores.past_caches = self.stores.nontemporal(n)
         self.statement(n.body)

@@ -30,6 +30,7 @@ from whet.compiler.tir.analysis.conditions import pinned
 from whet.compiler.tir.expr import LT, BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.stmt import (
+    OWN_STEPS,
     Allocate,
     AttrStmt,
     Evaluate,
@@ -147,7 +148,14 @@ class _Sync:
         each = {id(a): a.each_time(var) for a in (*body.before, *body.after)}
         begin, end = [each[id(a)] for a in body.before], [each[id(a)] for a in body.after]
         stmt = body.stmt
-        if self._conflict(end, begin):  # the next step meets what this one left
+        if isinstance(n, For) and n.annotations.get(OWN_STEPS):
+            met = [
+                [a for a in part if a.buffer.storage_scope.startswith("shared")]
+                for part in (end, begin)
+            ]
+        else:
+            met = [end, begin]
+        if self._conflict(*met):  # the next step meets what this one left
             stmt, body = seq(stmt, barrier()), replace(body, barrier=True)
             end = []
         if differs:

@@ -126,6 +126,10 @@ def scope_of(stage: Stage) -> str:
     """The storage scope of a stage: as it was set, or by the threads around it."""
     if stage.scope or stage.attach_type != AT:
         return stage.scope or "global"
+    if stage.scan is not None and any(
+        stage.schedule.stage_map[t.op] is stage for t in getattr(stage.scan.op, "update", ())
+    ):
+        return scope_of(stage.scan)  # in whose memory it is computed
     return default_scope([tag for tag, _ in around(stage)])
 
 

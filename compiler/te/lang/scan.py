@@ -13,9 +13,10 @@ from whet.compiler.te.lang.compute import checked_attrs, checked_name, compute
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tag import chosen_tag
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
-from whet.compiler.tir.expr import ORDERED, IterVar, PrimExpr, Range, Var
+from whet.compiler.tir.expr import ORDERED, IterVar, PrimExpr, ProducerLoad, Range, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.visit.rewrite import nodes
 
 
 @dataclass(slots=True, eq=False, frozen=True, repr=False)
@@ -167,6 +168,33 @@ def scan_body(op: ScanOp) -> list[Operation]:
         ):
             inside.add(x)
     return [x for x in order if x in inside]
+
+
+def fixed_points(op: ScanOp) -> dict[IterVar, bool]:
+    """Whether an index along each axis depends on no other of the steps before."""
+    body = set(scan_body(op))
+    spatial = iter(op.spatial_axis)
+    own: dict[IterVar, set[IterVar | None]] = {}
+    states: dict[Tensor, tuple[IterVar, ...]] = {}
+    for step, state in zip(op.update, op.state_placeholder):
+        states[state] = tuple(next(spatial) for _ in range(state.ndim - 1))
+        for mine, axis in zip(states[state], step.op.axis[1:]):
+            own.setdefault(axis, set()).add(mine)
+    fixed = dict.fromkeys((op.scan_axis, *op.spatial_axis), True)
+    fixed[op.scan_axis] = False
+    for x in reversed(scan_body(op)):
+        axes = {a.var: own.get(a, {None}) for a in x.axis}
+        for n in nodes(getattr(x, "body", ())):
+            if type(n) is not ProducerLoad:
+                continue
+            found = [axes.get(i, {None}) if isinstance(i, Var) else {None} for i in n.indices]
+            for mine, here in zip(states.get(n.producer, ()), found[1:]):
+                if here != {mine}:
+                    fixed[mine] = False
+            if n.producer.op in body:
+                for axis, here in zip(n.producer.op.axis, found):
+                    own.setdefault(axis, set()).update(here)
+    return fixed
 
 
 def _tensors(given: Any, what: str, request: str) -> tuple[Tensor, ...]:

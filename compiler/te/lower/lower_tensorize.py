@@ -19,6 +19,7 @@ from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import COMM_REDUCE, EQ, PrimExpr, Reduce, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import IfThenElse, Stmt, nothing, seq
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 if TYPE_CHECKING:
     from whet.compiler.te.stage import Stage
@@ -81,6 +82,15 @@ class Tensorized:
                 f"the reduction goes on in the loop {names} around the tile, and "
                 f"{self.tile.intrin.name} has no update",
                 "return (body, reset, update), or tensorize all loops of the reduction",
+            )
+        moving = {a.var for a in self.rounds} & set(nodes_of(self.reset or nothing(), Var))
+        if moving:
+            raise self.tile.error(
+                f"the reset of {self.tile.intrin.name} runs before the loop "
+                f"{', '.join(sorted(v.name for v in moving))}, and reads an input there that "
+                "changes with it",
+                "let the reset write first values alone, or leave the reset out: "
+                "(body, None, update)",
             )
         if self.begins and not self.rounds:
             raise self.tile.error(

@@ -3,17 +3,21 @@
 Found are reads whose index, an affine form of the axes, goes beyond the tensor's shape for some
 step. What a condition guards is left to the condition: reads inside ``if_then_else``, inside
 ``select``, on the right side of ``te.all`` and ``te.any``, or of a reduction with ``where``.
+What a recurrence computes is looked at as it is defined, at the steps that it has: a state is read
+at earlier ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.relations import ROOT
-from whet.compiler.te.lang.tensor import ComputeOp
+from whet.compiler.te.lang.scan import ScanOp
+from whet.compiler.te.lang.tensor import ComputeOp, Operation
+from whet.compiler.te.lower.lower_scan import step_axes
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import (
     And,
@@ -22,16 +26,19 @@ from whet.compiler.tir.expr import (
     FloorDiv,
     FloorMod,
     IntImm,
+    IterVar,
     Let,
     Mod,
     Or,
     PrimExpr,
     ProducerLoad,
+    Range,
     Reduce,
     Select,
     Var,
     is_choice,
 )
+from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.rewrite import nodes
 
@@ -51,6 +58,9 @@ def check_reads(schedule: Schedule) -> None:
         # what is attached or inlined computes only what its readers need
         if isinstance(stage.op, ComputeOp) and stage.attach_type == ROOT:
             _check(stage.op)
+        if isinstance(stage.origin_op, ScanOp):
+            for op, axes in step_axes(stage.origin_op).items():
+                _check_in_scan(op, stage.origin_op, axes)
 
 
 def check_values(schedule: Schedule, given: Collection[Var] | None = None) -> None:
@@ -120,18 +130,70 @@ def _check_divisor(op: ComputeOp, n: BinaryOp) -> None:
 
 
 def _check(op: ComputeOp) -> None:
+    _check_over(op, {a: a.domain for a in (*op.axis, *op.reduce_axis)})
+
+
+def _check_in_scan(op: ComputeOp, scan: ScanOp, steps: Mapping[IterVar, int | None]) -> None:
+    """Look at a computation that a recurrence does at each step.
+
+    Args:
+        steps: axis -> how far it is from the step; None where that is unknown.
+    """
+    over = {a: a.domain for a in (*op.axis, *op.reduce_axis) if a not in steps}
+    placed = {a: c for a, c in steps.items() if c is not None}
+    first, count = scan.scan_axis.domain.min, scan.scan_axis.domain.extent
+    for a, c in placed.items():
+        over[a] = Range.from_min_extent(ops.add(first, c), count)
+    step = next(((a, c) for a, c in placed.items()), None)
+    _check_over(op, over, {t.op for t in scan.state_placeholder}, step)
+
+
+def _check_over(
+    op: ComputeOp,
+    over: Mapping[IterVar, Range],
+    states: Collection[Operation] = (),
+    step: tuple[IterVar, int] | None = None,
+) -> None:
     analyzer = Analyzer()
     axes: set[Var] = set()
-    for a in (*op.axis, *op.reduce_axis):
-        if isinstance(a.domain.extent, IntImm) and a.domain.extent.value <= 0:
+    for a, domain in over.items():
+        if isinstance(domain.extent, IntImm) and domain.extent.value <= 0:
             return  # nothing is computed
-        analyzer.bind_loop(a.var, a.domain.min, a.domain.extent)
+        analyzer.bind_loop(a.var, domain.min, domain.extent)
         axes.add(a.var)
 
     for n in nodes(op.body, _always_evaluated):
         if isinstance(n, ProducerLoad):
+            if step is not None and n.producer.op in states:
+                _check_earlier(op, n, analyzer, axes, step)
             for d, (index, extent) in enumerate(zip(n.indices, n.producer.shape)):
                 _check_index(op, n, d, analyzer, axes, index, extent)
+
+
+def _check_earlier(
+    op: ComputeOp,
+    n: ProducerLoad,
+    analyzer: Analyzer,
+    axes: set[Var],
+    step: tuple[IterVar, int],
+) -> None:
+    """A state is read at a step before the one that is computed."""
+    axis, offset = step
+    index = analyzer.affine(n.indices[0])
+    if any(not isinstance(atom, Var) for atom, _ in index.terms.values()):
+        return
+    ahead = index - analyzer.affine(axis.var).shifted(-offset)
+    most = analyzer.eliminate(ahead, axes, 1)
+    if most is None or not analyzer.at_most_zero(most.scaled(-1)):
+        return
+    here = analyzer.affine(axis.var).shifted(-offset)
+    where = ", ".join(expr_text(i) for i in n.indices)
+    raise LowerError(
+        f"lower: {op.name} reads {n.producer.name}[{where}]",
+        f"index 0, {expr_text(n.indices[0])}, is not before the step that is computed, "
+        f"{expr_text(here.to_expr())}: the steps come one after the other",
+        f"read an earlier step: {n.producer.name}[{axis.name} - 1, ...]",
+    )
 
 
 def _always_evaluated(n: PrimExpr) -> tuple[PrimExpr, ...]:

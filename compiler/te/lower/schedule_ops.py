@@ -188,6 +188,7 @@ class _Nests:
             out = extern_nest(op, [self.buffers[key] for key in read], self._outputs(stage))
         elif isinstance(op, ScanOp):  # its other axes are those of the updates, attached here
             out = self._loop(stage, op.scan_axis, nothing())
+            out = lower_scan.in_threads(stage, op, out)
         else:
             out = self._loops(stage)
         out = lower_loop.launched(stage, self.bounds.stages[stage], out)

@@ -22,7 +22,7 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
     unannotated_leaf,
 )
-from whet.compiler.te.primitives.scans import check_not_ordered
+from whet.compiler.te.primitives.scans import check_not_ordered, check_not_step
 from whet.compiler.tir.expr import (
     COMM_REDUCE,
     PARALLELIZED,
@@ -147,6 +147,7 @@ def bind(stage: Stage, ivar: IterVar, thread_ivar: IterVar) -> None:
     """
     request = Request(stage, "bind", ivar, thread_ivar)
     unannotated_leaf(stage, ivar, request, pragmas=True)
+    check_not_step(stage, ivar, request)
     if not is_thread(thread_ivar):
         raise ScheduleError(
             request,
@@ -220,8 +221,9 @@ def pragma(stage: Stage, var: IterVar, pragma_type: str, pragma_value: Any = Non
     """Say something of a loop to passes and generators: an attribute ``pragma_<type>``.
 
     ``auto_unroll_max_step`` (a number of steps) and ``unroll_explicit`` (whether to write them
-    out) unroll the loops inside, ``debug_skip_region`` leaves the loop out; a name that
-    nobody knows is kept and does nothing.
+    out) unroll the loops inside, ``debug_skip_region`` leaves the loop out, ``import_llvm`` (LLVM
+    text, target ``llvm``) links functions into the module, for ``call_extern``; a name that nobody
+    knows is kept and does nothing.
 
     >>> A = te.placeholder((4,), name="A")
     >>> B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
@@ -243,13 +245,19 @@ def pragma(stage: Stage, var: IterVar, pragma_type: str, pragma_value: Any = Non
         pragma_value: a number, a string, an expression or nothing (1).
 
     Raises:
-        ScheduleError: for another axis, name or value.
+        ScheduleError: for another axis, name or value, and ``import_c``.
     """
     request = Request(stage, "pragma", var, pragma_type, pragma_value)
     check_loops(stage, request)
     leaf_index(stage, var, request)
     if not isinstance(pragma_type, str) or not pragma_type.isidentifier():
         raise ScheduleError(request, "the type of a pragma is a name", loops_of(stage))
+    if pragma_type == "import_c":
+        raise ScheduleError(
+            request,
+            "C is not compiled here",
+            'pragma "import_llvm" takes what `clang -S -emit-llvm` makes of it',
+        )
     value = _pragma_value(pragma_type, pragma_value, request)
     old = stage.attr(var)
     stage.iter_var_attrs[var] = replace(
@@ -330,6 +338,7 @@ def _annotate(stage: Stage, name: str, axis: IterVar, kind: int, **options: Any)
     leaf_index(stage, axis, request)
     if kind != UNROLLED:
         check_not_ordered(stage, axis, request)
+        check_not_step(stage, axis, request)
     if axis.iter_type == COMM_REDUCE and kind != UNROLLED:
         raise ScheduleError(
             request, "the steps of a reduction depend on each other", loops_of(stage)

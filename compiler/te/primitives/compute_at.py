@@ -16,7 +16,7 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
 )
 from whet.compiler.te.primitives.prepack import ahead_stages, check_ahead
-from whet.compiler.te.primitives.scans import check_not_in_scan
+from whet.compiler.te.primitives.scans import check_not_in_scan, check_not_scan
 from whet.compiler.tir.expr import IterVar
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
 
     Raises:
         ScheduleError: if ``scope`` is no loop of ``parent``, or ``parent`` does not read this
-            stage.
+            stage; for a ``te.scan``.
     """
     request = Request(stage, "compute_at", parent, scope)
     if not isinstance(parent, type(stage)):
@@ -70,6 +70,7 @@ def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
             request, f"{stage.op.name} is an output, which is computed at the root", loops_of(stage)
         )
     check_not_in_scan(stage, request)
+    check_not_scan(stage, parent, request)
     if not stage.schedule.feeds(stage, parent):
         readers = ", ".join(s.op.name for s in stage.schedule.consumers(stage)) or "none"
         raise ScheduleError(

@@ -16,6 +16,7 @@ from whet.compiler.te.primitives.checks import (
     on_stage,
     unannotated_leaf,
 )
+from whet.compiler.te.primitives.scans import check_not_step
 from whet.compiler.tir.expr import IterVar, PrimExpr, Var
 from whet.compiler.tir.ops import ops
 
@@ -77,17 +78,18 @@ def split(
     request = Request(stage, "split", axis=parent, **{by: given})
     size = as_size(given, by, request, loops_of(stage))
     where = unannotated_leaf(stage, parent, request)
-    options: dict[str, Any] = {by: size}
-    if tail != "guard":
-        _check_shift(stage, tail, request)
-        options["tail"] = tail
+    check_not_step(stage, parent, request)
+    _check_tail(stage, tail, request)
+    options: dict[str, Any] = {by: size} if tail == "guard" else {by: size, "tail": tail}
     outer, inner = _split(stage, where, by, size, tail == "shift")
     stage.record("split", parent, results=(outer, inner), **options)
     return outer, inner
 
 
-def _check_shift(stage: Stage, tail: str, request: Request) -> None:
+def _check_tail(stage: Stage, tail: str, request: Request) -> None:
     """Refuse a tail that there is not, or that would compute a sum's steps twice."""
+    if tail == "guard":
+        return
     if tail != "shift":
         raise ScheduleError(request, f'tail={tail!r} is neither "guard" nor "shift"')
     if stage.op.reduce_axis:
@@ -243,6 +245,8 @@ def tile(
     x_place = unannotated_leaf(stage, x_parent, request)
     if unannotated_leaf(stage, y_parent, request) == x_place:
         raise ScheduleError(request, "an axis is named twice", loops_of(stage))
+    for parent in (x_parent, y_parent):
+        check_not_step(stage, parent, request)
     xo, xi = _split(stage, x_place, "factor", x_size)
     yo, yi = _split(stage, leaf_index(stage, y_parent, request), "factor", y_size)
     order = (xo, yo, xi, yi)

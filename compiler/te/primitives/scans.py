@@ -54,6 +54,20 @@ def check_not_in_scan(stage: Stage, request: Text) -> None:
                 )
 
 
+def check_not_scan(stage: Stage, parent: Stage, request: Text) -> None:
+    """An error for a recurrence that would be computed inside another stage's loop.
+
+    One inside a recurrence is computed at its steps, with its first steps.
+    """
+    if isinstance(stage.op, ScanOp) and parent is not stage.scan:
+        raise ScheduleError(
+            request,
+            f"{stage.op.name} keeps all its steps, which those after them read: it is computed "
+            "as a whole",
+            f"leave {stage.op.name} at the root; what its update reads can be attached",
+        )
+
+
 def check_not_ordered(stage: Stage, axis: IterVar, request: Text) -> None:
     """An error for the steps of a recurrence, of which each needs the one before."""
     if axis.iter_type == ORDERED:
@@ -62,3 +76,19 @@ def check_not_ordered(stage: Stage, axis: IterVar, request: Text) -> None:
             f"the steps of {stage.op.name} come one after the other",
             "schedule what it does at each: s[update]",
         )
+
+
+def check_not_step(stage: Stage, axis: IterVar, request: Text) -> None:
+    """An error for the first axis of an update, which has one step wherever it is computed.
+
+    Asked by what would divide or share its steps; to fuse, reorder or unroll it changes nothing.
+    """
+    for _, op in scans_of(stage.schedule) if stage.scan is not None else ():
+        for t in op.update:
+            if stage.schedule.stage_map[t.op] is stage and axis is stage.op.axis[0]:
+                raise ScheduleError(
+                    request,
+                    f"{axis.name} is the step of {op.name}: {stage.op.name} computes one at a "
+                    "time, each after the one before",
+                    "schedule the axes inside a step: s[update].op.axis[1:]",
+                )

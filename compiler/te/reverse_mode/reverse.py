@@ -29,6 +29,7 @@ from whet.compiler.tir.expr import (
     Var,
 )
 from whet.compiler.tir.ops import ops, reducers
+from whet.compiler.tir.printer import expr_text
 from whet.compiler.tir.visit.rewrite import nodes, substitute
 
 Axes = list[tuple[Var, PrimExpr]]
@@ -76,8 +77,8 @@ def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Te
         does not depend on.
 
     Raises:
-        ArgumentError: for operations without a derivative (``te.extern``), and what is no tensor
-            of floats.
+        ArgumentError: for operations without a derivative (``te.extern``), what is no tensor of
+            floats, and a head of another type or shape than ``output``.
     """
     request = "gradient(output, inputs)"
     given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
@@ -86,12 +87,19 @@ def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Te
             continue
         if not isinstance(x, Tensor) or not dt.is_float(x.dtype):
             found = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            article = "an" if found[0].lower() in "aeio" else "a"
             raise ArgumentError(
-                request, f"{what} is a {found}, not a tensor of floats", "give a tensor of floats"
+                request,
+                f"{what} is {article} {found}, not a tensor of floats",
+                "give a tensor of floats",
             )
     request = f"gradient({output.name}, [{', '.join(x.name for x in given)}])"
     reverse = _Reverse(output, given, head, request)
     return reverse.run()
+
+
+def _sizes(t: Tensor) -> str:
+    return f"({', '.join(map(expr_text, t.shape))})"
 
 
 @dataclass(frozen=True)
@@ -125,14 +133,22 @@ class _Reverse:
         shape = list(self.output.shape)
         lead = shape
         if self.head is not None:
+            request = f"{self.request[:-1]}, head={self.head.name})"
+            if self.head.dtype != self.output.dtype:
+                raise ArgumentError(
+                    request,
+                    f"the head is {self.head.dtype}, and {self.output.name} {self.output.dtype}",
+                    f'convert it: te.compute(head.shape, lambda *i: head(*i).astype("'
+                    f'{self.output.dtype}"))',
+                )
             lead = list(self.head.shape[: self.head.ndim - len(shape)])
             same = Analyzer()
             tail = self.head.shape[len(lead) :]
             if len(tail) != len(shape) or not all(same.equal(a, b) for a, b in zip(tail, shape)):
                 raise ArgumentError(
-                    f"{self.request[:-1]}, head={self.head.name})",
-                    f"the head's shape {self.head.shape} does not end with that of "
-                    f"{self.output.name}, {self.output.shape}",
+                    request,
+                    f"the head's shape {_sizes(self.head)} does not end with that of "
+                    f"{self.output.name}, {_sizes(self.output)}",
                     "give a head of shape (..., *output.shape)",
                 )
         self.prefix: Axes = [(Var(f"p{k}", index_type(d)), d) for k, d in enumerate(lead)]

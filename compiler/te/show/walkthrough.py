@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te.lang.scan import ScanOp, scan_body
+from whet.compiler.te.lang.scan import ScanOp, fixed_points, scan_body
 from whet.compiler.te.lang.tensor import Operation, PlaceholderOp, Tensor
 from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.schedule_ops import schedule_ops
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import BufferLoad, IntImm, IterVar, ProducerLoad, Range, Var
+from whet.compiler.tir.expr import BufferLoad, IntImm, IterVar, Range, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import AttrStmt, BufferStore, Stmt
 from whet.compiler.tir.visit.buffers import replace_buffers
-from whet.compiler.tir.visit.rewrite import nodes, nodes_of
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -108,7 +108,7 @@ def states_of(schedule: Schedule) -> set[Tensor]:
     return {t for op in scans for t in op.state_placeholder}
 
 
-def fixed_points(op: Any) -> dict[IterVar, IntImm]:
+def fixed_points_of(op: Any) -> dict[IterVar, IntImm]:
     """For each axis of a recurrence 1 where an index depends on no other of the steps before.
 
     Such an axis can be computed a part at a time, e.g. by threads that share nothing.
@@ -116,29 +116,8 @@ def fixed_points(op: Any) -> dict[IterVar, IntImm]:
     Raises:
         ArgumentError: for anything but the operation of a ``te.scan``.
     """
-    body = set(_body(op, "ScanFixPointAnalysis"))
-    spatial = iter(op.spatial_axis)
-    own: dict[IterVar, set[IterVar | None]] = {}
-    states: dict[Tensor, tuple[IterVar, ...]] = {}
-    for step, state in zip(op.update, op.state_placeholder):
-        states[state] = tuple(next(spatial) for _ in range(state.ndim - 1))
-        for mine, axis in zip(states[state], step.op.axis[1:]):
-            own.setdefault(axis, set()).add(mine)
-    fixed = dict.fromkeys((op.scan_axis, *op.spatial_axis), IntImm("int32", 1))
-    fixed[op.scan_axis] = IntImm("int32", 0)
-    for x in reversed(scan_body(op)):
-        axes = {a.var: own.get(a, {None}) for a in x.axis}
-        for n in nodes(getattr(x, "body", ())):
-            if type(n) is not ProducerLoad:
-                continue
-            found = [axes.get(i, {None}) if isinstance(i, Var) else {None} for i in n.indices]
-            for mine, here in zip(states.get(n.producer, ()), found[1:]):
-                if here != {mine}:
-                    fixed[mine] = IntImm("int32", 0)
-            if n.producer.op in body:
-                for axis, here in zip(n.producer.op.axis, found):
-                    own.setdefault(axis, set()).update(here)
-    return fixed
+    _body(op, "ScanFixPointAnalysis")
+    return {a: IntImm("int32", int(free)) for a, free in fixed_points(op).items()}
 
 
 def _body(op: Any, request: str) -> list[Operation]:
@@ -157,7 +136,7 @@ def body_of_scan(op: Any) -> list[Operation]:
 
 
 STEPS = {
-    "ScanFixPointAnalysis": fixed_points,
+    "ScanFixPointAnalysis": fixed_points_of,
     "ScanGetBody": body_of_scan,
     "SchedulePostProcToPrimFunc": function_of,
     "VerifyCompactBuffer": is_compact,

@@ -242,13 +242,21 @@ def test_refusals():
     k = te.reduce_axis((0, 4), name="k")
     begun = te.compute((4,), lambda i: te.max(x[k], axis=k, init=x[i]), name="M")
     for function, words in (
-        (lambda: te.gradient(y, [whole]), "an input is a int32"),
+        (lambda: te.gradient(y, [whole]), "an input is an int32"),
         (lambda: te.gradient(y, ["x"]), "an input is a str"),
-        (lambda: te.gradient(whole, [x]), "output is a int32"),
+        (lambda: te.gradient(whole, [x]), "output is an int32"),
         (lambda: te.gradient(y, [x], head=placed(3, name="H")), "does not end with"),
         (lambda: te.gradient(bits, [x]), "the derivative of nextafter is not known"),
         (lambda: te.gradient(after, [x]), "E is a ExternOp"),
         (lambda: te.gradient(begun, [x]), "begins at a tensor's element"),
+        (
+            lambda: te.gradient(begun, [x], head=placed(3, 5, name="H")),
+            r"the head's shape \(3, 5\) does not end with that of \w+, \(\d+,? ?\d*\)",
+        ),
+        (
+            lambda: te.gradient(begun, [x], head=te.placeholder(begun.shape, "float32", "H")),
+            r"the head is float32, and \w+ float64\n *convert it: te.compute",
+        ),
     ):
         with pytest.raises(ArgumentError, match=words):
             function()

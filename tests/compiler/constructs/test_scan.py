@@ -246,3 +246,153 @@ def test_refused_primitives():
             primitive()
     with pytest.raises(LowerError, match="keeps step in its own memory"):
         whet.lower(s, [x, step, states])
+
+
+def stepping(update, m=6, n=8, begin=1, wide=None):
+    """A scan whose update is ``update(state, X, t, i)``."""
+    x, state = te.placeholder((m, wide or n), name="X"), te.placeholder((m, n), name="state")
+    first = te.compute((begin, n), lambda t, i: x[t, i], name="first")
+    step = te.compute((m, n), lambda t, i: update(state, x, t, i), name="step")
+    return x, te.scan(first, step, state, name="S")
+
+
+@pytest.mark.parametrize("m", [6, te.size_var("m")], ids=["constant", "symbol"])
+@pytest.mark.parametrize(
+    ("update", "words"),
+    [
+        (lambda s, x, t, i: s[t, i] + 1.0, "is not before the step"),
+        (lambda s, x, t, i: s[t + 1, i] + 1.0, "is not before the step"),
+        (lambda s, x, t, i: s[t - 1, i] + s[t - 2, i], "index 0, t - 2, goes down to -1"),
+        (lambda s, x, t, i: s[t - 1, i - 1], "index 1, i - 1, goes down to -1"),
+        (lambda s, x, t, i: s[t - 1, i + 10**8], "goes up to 100000007, but the dimension is 8"),
+        (lambda s, x, t, i: s[t - 1, i] + x[t, i - 1], r"step reads X\[t, i - 1\]"),
+        (lambda s, x, t, i: s[t - 1, i] + x[t + 1, i], "index 0, t \\+ 1, goes up to"),
+    ],
+)
+def test_reads_outside_or_not_before_a_step_are_refused(m, update, words):
+    x, states = stepping(update, m)
+    with pytest.raises(LowerError, match=words):
+        whet.lower(te.create_schedule(states.op), [x, states])
+
+
+@pytest.mark.parametrize("back", [0, 1])
+@pytest.mark.parametrize(
+    ("read", "words"),
+    [
+        (lambda state, t, i: state[t - 1, i + 1], "index 1, i \\+ 1, goes up to 8"),
+        (lambda state, t, i: state[t, i], "is not before the step"),
+    ],
+    ids=range(2),
+)
+def test_reads_of_what_a_step_computes_on_the_way_are_looked_at(read, words, back):
+    """A stage of the step, inlined, of another index than the step's, whose reads go too far."""
+    state = te.placeholder((6, 8), name="state")
+    first = te.compute((2, 8), lambda t, i: 0.0, name="first")
+    mid = te.compute((6, 8), lambda t, i: read(state, t + back, i), name="mid")
+    step = te.compute((6, 8), lambda t, i: mid[t - back, i] + 1.0, name="step")
+    states = te.scan(first, step, state)
+    s = te.create_schedule(states.op)
+    s[mid].compute_inline()
+    with pytest.raises(LowerError, match=f"mid reads state.*\n*.*{words}"):
+        whet.lower(s, [states])
+
+
+def test_reads_that_stay_inside_or_are_guarded():
+    """Back as far as the first steps go, in other columns, and where a condition stands guard."""
+
+    def update(s, x, t, i):
+        far = te.if_then_else(t > 2, s[t - 3, i], 0.0)
+        return s[t - 1, 7 - i] + s[t - 2, i] + x[t - 2, i + 1] + far
+
+    x, states = stepping(update, begin=2, wide=9)
+    v = drawn(6, 9)
+    rows = [v[0, :8].astype("float64"), v[1, :8].astype("float64")]
+    for t in range(2, 6):
+        far = rows[t - 3] if t > 2 else 0.0
+        rows.append(rows[t - 1][::-1] + rows[t - 2] + v[t - 2, 1:] + far)
+    got = run(te.create_schedule(states.op), [x, states], v)
+    np.testing.assert_allclose(got, rows, rtol=1e-5, atol=1e-5)
+
+
+def test_an_update_that_reads_no_state():
+    x, states = stepping(lambda s, x, t, i: x[t, i] * 2.0)
+    v = drawn(6, 8)
+    got = run(te.create_schedule(states.op), [x, states], v)
+    np.testing.assert_allclose(got, v * np.array([[1]] + [[2]] * 5), rtol=1e-6)
+
+
+def test_a_scan_is_computed_as_a_whole():
+    _x, states = running_sum()
+    last = te.compute((9,), lambda i: states[4, i], name="last")
+    s = te.create_schedule(last.op)
+    with pytest.raises(ScheduleError, match="keeps all its steps"):
+        s[states].compute_at(s[last], last.op.axis[0])
+
+
+def test_the_step_of_an_update_is_not_shared_or_divided():
+    _x, _twice, step, states = two_cells(4, 8)
+    t, i = step.op.axis
+    for primitive in (
+        lambda s: s[step].parallel(t),
+        lambda s: s[step].vectorize(t),
+        lambda s: s[step].split(t, factor=2),
+        lambda s: s[step].split(t, nparts=2),
+        lambda s: s[step].tile(t, i, 2, 2),
+        lambda s: s[step].tile(i, t, 2, 2),
+        lambda s: s[step].bind(t, te.thread_axis("threadIdx.x")),
+    ):
+        s = te.create_schedule(states.op)
+        before = s[step].leaf_iter_vars[:]
+        with pytest.raises(ScheduleError, match="t is the step of S: step computes one at a time"):
+            primitive(s)
+        assert s[step].leaf_iter_vars == before
+    s[step].reorder(i, t)
+    s[step].unroll(t)
+
+
+def columns_in_threads(update, m, n, env=False):
+    """TVM's tutorial: a column a thread, ``env_threads`` or not."""
+    x, states = stepping(update, m, n)
+    s = te.create_schedule(states.op)
+    block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
+    if env:
+        block = te.thread_axis((0, (n + 31) // 32), "blockIdx.x")
+        thread = te.thread_axis((0, 32), "threadIdx.x")
+        s[states].env_threads([block, thread])
+    for t in (states.op.init[0], states.op.update[0]):
+        outer, inner = s[t].split(t.op.axis[1], factor=32)
+        s[t].bind(outer, block)
+        s[t].bind(inner, thread)
+    return s, x, states
+
+
+@pytest.mark.parametrize("env", [False, True])
+def test_symbolic_steps_in_threads_are_one_kernel(env):
+    m, n = te.size_var("m"), te.size_var("n")
+    s, x, states = columns_in_threads(lambda s, x, t, i: s[t - 1, i] + x[t, i], m, n, env)
+    f = whet.build(s, [x, states], "cuda -arch=sm_80")
+    assert f.get_source("cuda").count("__global__") == 2  # the first steps, and all others
+    device = whet.device("cuda-emulator")
+    for shape in ((1, 3), (5, 70)):
+        a = drawn(*shape)
+        want = a.astype("float64").cumsum(0)
+        np.testing.assert_allclose(run(s, [x, states], a), want, rtol=1e-5, atol=1e-5)
+        out = whet.nd.array(np.full(shape, 77, "float32"), device)
+        f(whet.nd.array(a, device), out)
+        np.testing.assert_allclose(out.numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+def test_columns_that_read_others_stay_launches():
+    update = lambda s, x, t, i: s[t - 1, 69 - i] + x[t, i]  # noqa: E731
+    s, x, states = columns_in_threads(update, 4, 70)
+    a = drawn(4, 70)
+    rows = [a[0].astype("float64")]
+    for row in a[1:]:
+        rows.append(rows[-1][::-1] + row)
+    agree(s, [x, states], [a], [((4, 70), "float32")], [np.array(rows)])
+    s, x, states = columns_in_threads(update, te.size_var("m"), 70)
+    with pytest.raises(LowerError, match="no column reads another"):
+        whet.build(s, [x, states], "cuda -arch=sm_80")
+    s, x, states = columns_in_threads(update, 4, 70, env=True)
+    with pytest.raises(LowerError, match="reads what others of them"):
+        whet.lower(s, [x, states])

@@ -178,3 +178,28 @@ def test_another_view_of_a_declared_buffer():
     s[b].tensorize(b.op.axis[0], te.decl_tensor_intrin(y.op, run))
     with pytest.raises(whet.LowerError, match="has another view of the memory of x"):
         lowered(s, (a, b))
+
+
+def test_a_reset_that_reads_an_input_of_the_loop_after_it():
+    x = te.placeholder((4,), name="x")
+    k = te.reduce_axis((0, 4), name="k")
+    y = te.compute((1,), lambda i: te.sum(x[k], axis=k), name="y")
+    declared = tir.decl_buffer((4,), "float32", "x", elem_offset=te.var("o"), offset_factor=1)
+    out = tir.decl_buffer((1,), "float32", "y", elem_offset=te.var("p"), offset_factor=1)
+
+    def parts(ins, outs):
+        first = ins[0].vload(0, "float32")
+        some = outs[0].vload(0, "float32") + first
+        return outs[0].vstore(0, first), outs[0].vstore(0, first), outs[0].vstore(0, some)
+
+    reads = te.decl_tensor_intrin(y.op, parts, "reads", binds={x: declared, y: out})
+    a = te.placeholder((6, 16), name="A")
+    r = te.reduce_axis((0, 16), name="k")
+    b = te.compute((6,), lambda i: te.sum(a[i, r], axis=r), name="B")
+    s = te.create_schedule(b.op)
+    _, inner = s[b].split(r, 4)
+    s[b].tensorize(inner, reads)
+    with pytest.raises(
+        whet.LowerError, match=r"tensorize.*the reset of reads runs before the loop"
+    ):
+        lowered(s, (a, b))

@@ -39,6 +39,7 @@ class Module:
         functions, globals: their texts.
         declared: declarations, and functions and constants that are written when first used.
         called: function that a user calls -> its declaration; ``intrinsics``: LLVM's, likewise.
+        imports: texts of a user's own to link with.
         uses: an intrinsic's declaration and its arguments, those that vary as "".
         accuracy: of mathematical functions: ``"2ulp"``, ``"4ulp"`` or ``"fast"``.
         fast: the last of them.
@@ -59,6 +60,7 @@ class Module:
         self.declared: dict[str, None] = {}
         self.called: dict[str, str] = {}
         self.intrinsics: dict[str, str] = {}
+        self.imports: dict[str, None] = {}
         self.uses: dict[tuple[str, tuple[str, ...]], None] = {}
         attrs = target.canonical().attrs
         words = [str(attrs.get(k, "")) for k in ("mtriple", "mcpu", "mattr")]
