@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable, Collection, Hashable, Mapping
 from math import prod
 
+import numpy as np
+
 from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.compiled import NAME
 from whet.autotune.models.constants import SharedConstants, Stored
@@ -23,7 +25,7 @@ from whet.compiler.graph.image import linked
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.memory import Arena, planned
 from whet.compiler.graph.symbolic.executor import Block, RowStep, SizedStep, symbolic_function
-from whet.compiler.graph.symbolic.model import SymbolicCall, SymbolicModel
+from whet.compiler.graph.symbolic.model import SymbolicCall, SymbolicModel, too_large
 from whet.compiler.graph.symbolic.rows import sized
 from whet.compiler.graph.symbolic.sizes import (
     Dynamic,
@@ -77,6 +79,7 @@ class _Plan:
         self._check_inputs()
         self.scaled = False
         self.arena = self._arena()
+        self._check_memory()
         self.calls: list[SymbolicCall] = []
         self.steps = [self._step(g) for g in groups.groups]
 
@@ -129,6 +132,13 @@ class _Plan:
         size = parts.size * prod(r.high for r in ranges.values())
         self.scaled = size <= _MOST_MORE * whole.size
         return Arena(parts.offsets, size, whole.least) if self.scaled else whole
+
+    def _check_memory(self) -> None:
+        """Refuse an arena that no memory holds, before kernels are built."""
+        try:
+            np.empty(self.arena.size, np.uint8)  # memory that nobody touches is not taken
+        except (MemoryError, ValueError) as error:  # numpy counts to 2 ** 63
+            raise too_large(self.sizes.ranges, self.arena.size) from error
 
     # --- steps -----------------------------------------------------------------------------------
 

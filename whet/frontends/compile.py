@@ -198,7 +198,12 @@ class _Build:
             )  # fmt: skip
         steps = Steps("compiling", self.began)
         with self._records():
-            return symbolic_model(family.at, family.ranges, self.target, cache, steps)
+
+            def at(sizes: Mapping[str, int]) -> Graph:
+                steps.at(f"its graph at {', '.join(f'{n}={k}' for n, k in sizes.items())}")
+                return family.at(sizes)
+
+            return symbolic_model(at, family.ranges, self.target, cache, steps)
 
     def _records(self) -> contextlib.AbstractContextManager[Any]:
         """The log in force."""
