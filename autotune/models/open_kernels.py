@@ -65,9 +65,10 @@ def open_kernel(
             return driver.build(schedule, args, target, name=name)
     except (WhetError, TypeError, ValueError, AttributeError) as error:
         origins = ", ".join(n.origin or n.operator for n in group.nodes)
+        (why, *_) = str(error).splitlines() or [type(error).__name__]
         raise ArgumentError(
             f"a kernel for any {', '.join(symbols)} of: {origins}",
-            f"an operator needs sizes that are numbers: {error}",
+            f"an operator needs sizes that are numbers: {why}",
             buckets_of({s: sizes.ranges[s] for s in symbols}),
         ) from error
 

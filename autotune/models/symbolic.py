@@ -149,7 +149,8 @@ class _Plan:
         if found.rows is None:
             symbols = symbols_in(self.sizes, group)
             kernel = self._open(group)
-            self._call(group, (kernel,), f"a kernel for any {', '.join(symbols)}: it has no rows")
+            how = f"a kernel for any {', '.join(symbols)}: it has no rows"
+            self._call(group, (kernel,), how, is_tunable=False)
             numbers = tuple(map(Symbol, symbols))
             return SizedStep(kernel.symbol, self._places(group, kernel), numbers)
         if not found.rows:
@@ -216,7 +217,9 @@ class _Plan:
         r = self.views.get(v, v)
         return self.named[r] if r in self.named else Place(ARENA, self.arena.offsets[r])
 
-    def _call(self, group: Fused, kernels: Collection[Kernel], how: str) -> None:
+    def _call(
+        self, group: Fused, kernels: Collection[Kernel], how: str, is_tunable: bool = True
+    ) -> None:
         self.calls.append(
             SymbolicCall(
                 group.name,
@@ -225,5 +228,6 @@ class _Plan:
                 tuple(v.name for v in group.outputs),
                 how,
                 tuple(k.tuned_by for k in kernels if k.tuned_by is not None),
+                is_tunable,
             )
         )

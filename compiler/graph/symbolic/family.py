@@ -133,8 +133,10 @@ def _read(
         name, low = _least(at, ranges, point)
         if name is None:
             raise
-        why = str(error).replace("\n  ", ": ")
+        where = getattr(error, "__notes__", ())  # its node
+        why = ", ".join([str(error).splitlines()[0], *where])
         way = f"a range from {low} on: {{{name!r}: whet.dynamic({low}, {ranges[name].high})}}"
+        way += "; or buckets"  # a kernel for any size may be refused yet
         raise ArgumentError(f"{_request(ranges)} at {_text(point)}", why, way) from error
 
 

@@ -31,6 +31,7 @@ class SymbolicCall:
         outputs: the names of the values that it makes.
         how: how its sizes are met, in words.
         tuned_by: where the configs come from; empty: no log was asked, or there are no configs.
+        is_tunable: false for kernels that take sizes, which have no configs.
     """
 
     name: str
@@ -39,6 +40,7 @@ class SymbolicCall:
     outputs: tuple[str, ...]
     how: str
     tuned_by: tuple[TunedBy, ...] = ()
+    is_tunable: bool = True
 
 
 def too_large(ranges: Mapping[str, Dynamic], size: int) -> OutOfMemoryError:
