@@ -96,8 +96,7 @@ def _check_alone(who: str, shapes: Mapping[str, Any]) -> None:
             raise ArgumentError(
                 f"{who}(..., shapes={dict(shapes)})",
                 f"{name!r} has several sizes, buckets, and another size stays a symbol",
-                f"{{{name!r}: whet.dynamic({min(given)}, {max(given)})}}, "
-                "or numbers for all sizes",
+                f"{{{name!r}: whet.dynamic({min(given)}, {max(given)})}}, or numbers for all sizes",
             )
 
 

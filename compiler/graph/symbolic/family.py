@@ -114,9 +114,7 @@ def _generalised(
     return _with_slices(made.graph(), [v for v, is_cut in made.cut.items() if is_cut])
 
 
-def _read(
-    at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], point: Sizes
-) -> Graph:
+def _read(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], point: Sizes) -> Graph:
     """The graph at some sizes.
 
     Raises:

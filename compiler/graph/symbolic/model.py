@@ -188,7 +188,9 @@ class SymbolicModel(Model):
                     f"model(...) with {name}={n}",
                     f"the model is for {name} from {r.low} to {r.high}, "
                     "and a call compiles nothing",
-                    wider if n else "no range has 0: leave out the call for arrays without elements",
+                    wider
+                    if n
+                    else "no range has 0: leave out the call for arrays without elements",
                 )
         found = []
         for v, x, shape in zip(self.inputs, ordered, shapes):

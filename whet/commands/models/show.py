@@ -58,8 +58,7 @@ def show_model(
     from whet.compiler.graph.passes import optimized
     from whet.db import UntunedWarning
 
-    if output is not None:
-        _check_output(output)
+    _check_output(output)
     if has_range(shapes):
         _show_range(file, shapes, target, tuned, measure or bool(device or output))
         return
@@ -84,9 +83,7 @@ def show_model(
             rows = timed_rows(rows, _seconds(model))
         if gpu:
             lists = _on_gpu(model)
-    for line in _table(rows, lists):
-        click.echo(line)
-    click.echo(_whole(rows, chosen))
+    click.echo("\n".join([*_table(rows, lists), _whole(rows, chosen)]))
     if output is not None:
         Path(output).write_text(
             graph_svg(laid, rows, f"{Path(file).name}: {_whole(rows, chosen)}") + "\n"
@@ -120,7 +117,9 @@ def _show_range(
     click.echo(f"{counted(len(model.groups), 'group')}: {model!r}")
 
 
-def _check_output(path: str) -> None:
+def _check_output(path: str | None) -> None:
+    if path is None:
+        return
     if Path(path).suffix.lower() != ".svg":
         raise click.UsageError(f"-o {path}: a model is drawn as SVG: name it .svg")
     if not Path(path).resolve().parent.is_dir():

@@ -89,9 +89,8 @@ def exported(module: Any, inputs: Sequence[Any] | None) -> Any:
         )  # fmt: skip
     given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     try:
-        with torch.no_grad():
-            with _quiet():
-                return torch.export.export(module, given)
+        with torch.no_grad(), _quiet():
+            return torch.export.export(module, given)
     except Exception as error:  # of many kinds, as the module's own code raises
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ArgumentError(
