@@ -293,7 +293,7 @@ def no_memory(request: str, size: int, way_out: str = "") -> OutOfMemoryError:
         way_out: what asks for less.
     """
     return OutOfMemoryError(
-        request, f"what lives between its kernels takes {size:,} bytes, and there is no such memory",
+        request, f"what lives between kernels takes {size:,} bytes, and there is no such memory",
         way_out or "compile it for smaller sizes, or end what holds memory",
     )  # fmt: skip
 
