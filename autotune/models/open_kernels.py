@@ -15,7 +15,7 @@ from whet.compiler.abi.extent_expr import from_expr, to_expr
 from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph.fusion import Fused
 from whet.compiler.graph.kinds import tensors_of
-from whet.compiler.graph.symbolic.family import SymbolicGraph, integers
+from whet.compiler.graph.symbolic.family import SymbolicGraph, buckets_of, integers
 from whet.compiler.graph.symbolic.rows import sized
 from whet.compiler.graph.symbolic.sizes import Sizes, is_open
 from whet.compiler.runtime.module import Module
@@ -65,10 +65,11 @@ def open_kernel(
             return driver.build(schedule, args, target, name=name)
     except (WhetError, TypeError, ValueError, AttributeError) as error:
         origins = ", ".join(n.origin or n.operator for n in group.nodes)
+        (why, *_) = str(error).splitlines() or [type(error).__name__]
         raise ArgumentError(
             f"a kernel for any {', '.join(symbols)} of: {origins}",
-            f"an operator needs sizes that are numbers: {error}",
-            "buckets have a kernel for each size: shapes={'batch': [1, 8]}",
+            f"an operator needs sizes that are numbers: {why}",
+            buckets_of({s: sizes.ranges[s] for s in symbols}),
         ) from error
 
 

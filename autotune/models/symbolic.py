@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable, Collection, Hashable, Mapping
 from math import prod
 
+import numpy as np
+
 from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.compiled import NAME
 from whet.autotune.models.constants import SharedConstants, Stored
@@ -23,7 +25,7 @@ from whet.compiler.graph.image import linked
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.memory import Arena, planned
 from whet.compiler.graph.symbolic.executor import Block, RowStep, SizedStep, symbolic_function
-from whet.compiler.graph.symbolic.model import SymbolicCall, SymbolicModel
+from whet.compiler.graph.symbolic.model import SymbolicCall, SymbolicModel, too_large
 from whet.compiler.graph.symbolic.rows import sized
 from whet.compiler.graph.symbolic.sizes import (
     Dynamic,
@@ -77,6 +79,7 @@ class _Plan:
         self._check_inputs()
         self.scaled = False
         self.arena = self._arena()
+        self._check_memory()
         self.calls: list[SymbolicCall] = []
         self.steps = [self._step(g) for g in groups.groups]
 
@@ -130,6 +133,13 @@ class _Plan:
         self.scaled = size <= _MOST_MORE * whole.size
         return Arena(parts.offsets, size, whole.least) if self.scaled else whole
 
+    def _check_memory(self) -> None:
+        """Refuse an arena that no memory holds, before kernels are built."""
+        try:
+            np.empty(self.arena.size, np.uint8)  # memory that nobody touches is not taken
+        except (MemoryError, ValueError) as error:  # numpy counts to 2 ** 63
+            raise too_large(self.sizes.ranges, self.arena.size) from error
+
     # --- steps -----------------------------------------------------------------------------------
 
     def _step(self, group: Fused) -> SizedStep | RowStep:
@@ -139,7 +149,8 @@ class _Plan:
         if found.rows is None:
             symbols = symbols_in(self.sizes, group)
             kernel = self._open(group)
-            self._call(group, (kernel,), f"a kernel for any {', '.join(symbols)}: it has no rows")
+            how = f"a kernel for any {', '.join(symbols)}: it has no rows"
+            self._call(group, (kernel,), how, is_tunable=False)
             numbers = tuple(map(Symbol, symbols))
             return SizedStep(kernel.symbol, self._places(group, kernel), numbers)
         if not found.rows:
@@ -206,7 +217,9 @@ class _Plan:
         r = self.views.get(v, v)
         return self.named[r] if r in self.named else Place(ARENA, self.arena.offsets[r])
 
-    def _call(self, group: Fused, kernels: Collection[Kernel], how: str) -> None:
+    def _call(
+        self, group: Fused, kernels: Collection[Kernel], how: str, is_tunable: bool = True
+    ) -> None:
         self.calls.append(
             SymbolicCall(
                 group.name,
@@ -215,5 +228,6 @@ class _Plan:
                 tuple(v.name for v in group.outputs),
                 how,
                 tuple(k.tuned_by for k in kernels if k.tuned_by is not None),
+                is_tunable,
             )
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam
-from whet.compiler.errors import ArgumentError, WhetError, nearest
+from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError, nearest
 from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
 from whet.compiler.graph.ir import Value
 from whet.compiler.homes import imported
@@ -90,6 +90,15 @@ class Model:
         self._types = [(v.shape, numpy_dtype(v.dtype)) for v in self.inputs]
         self._made = [(v.shape, numpy_dtype(v.dtype), new_array(v)) for v in self.outputs]
 
+    def __repr__(self) -> str:
+        """What it takes and gives: ``<whet model: x: float32[1, 3] -> y: float32[1, 10]>``."""
+        taken, given = (", ".join(map(self._described, v)) for v in (self.inputs, self.outputs))
+        return f"<whet model: {taken} -> {given}>"
+
+    def _described(self, v: Value) -> str:
+        """An input or an output as errors name it."""
+        return str(v).removeprefix("%")
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for some inputs, as new arrays.
 
@@ -131,7 +140,10 @@ class Model:
             return self._arena()
 
     def _arena(self) -> np.ndarray:
-        return aligned_empty((max(self.arena.size, 1),), np.dtype(np.uint8))
+        try:
+            return aligned_empty((max(self.arena.size, 1),), np.dtype(np.uint8))
+        except (MemoryError, ValueError) as error:  # numpy counts to 2 ** 63
+            raise no_memory("model(...)", self.arena.size) from error
 
     def export(
         self, path: str | os.PathLike[str], name: str = "", more: Sequence[Model] = ()
@@ -221,15 +233,21 @@ class Model:
         for name in named:
             if name not in names:
                 raise ArgumentError(
-                    f"model({name}=...)", "it has no such input", nearest(name, names)
-                )
+                    f"model({name}=...)", "it has no such input",
+                    f"{nearest(name, names)}{self._way_to_call()}",
+                )  # fmt: skip
         given = dict(zip(names, args)) | dict(named)
         if len(args) > len(names) or len(given) < len(names):
             raise ArgumentError(
                 f"model(...) with {len(args) + len(named)} arrays",
-                f"it takes {len(names)}: {', '.join(map(str, self.inputs))}",
+                f"it takes {len(names)}: {', '.join(map(self._described, self.inputs))}",
+                self._way_to_call(),
             )
         return [given[name] for name in names]
+
+    def _way_to_call(self) -> str:
+        """A call as it is written."""
+        return f"model({', '.join(v.name for v in self.inputs)}) takes an array for each input"
 
 
 def fitting(v: Value, given: Any) -> np.ndarray:
@@ -248,13 +266,36 @@ def fitting(v: Value, given: Any) -> np.ndarray:
         raise ArgumentError(
             f"model({v.name}=...)",
             f"there is no array of it: {error}",
+            f"an array of numpy, or of a library that shares its memory by DLPack: {v}",
         ) from error
     if array.shape != v.shape or dt.check(array.dtype) != v.dtype:
         shape = list(array.shape)
         raise ArgumentError(
-            f"model({v.name}=...)", f"the array is {array.dtype}{shape}, the input {v}"
-        )
+            f"model({v.name}=...)", f"the array is {array.dtype}{shape}, the input {v}",
+            _way_to_fit(array, v),
+        )  # fmt: skip
     return np.require(array, requirements="C")
+
+
+def _way_to_fit(array: np.ndarray, v: Value) -> str:
+    """What makes an array the input, or the input as the array is."""
+    if array.shape == v.shape:
+        return f"{v.name}.astype({v.dtype!r})"
+    return "compile the model for arrays of this shape: shapes={name: its size}"
+
+
+def no_memory(request: str, size: int, way_out: str = "") -> OutOfMemoryError:
+    """The error of an arena that no memory holds.
+
+    Args:
+        request: what asked for it.
+        size: its bytes.
+        way_out: what asks for less.
+    """
+    return OutOfMemoryError(
+        request, f"what lives between kernels takes {size:,} bytes, and there is no such memory",
+        way_out or "compile it for smaller sizes, or end what holds memory",
+    )  # fmt: skip
 
 
 _PAGE = 4096

@@ -58,6 +58,8 @@ def write(
 
     request = f"export({str(path)!r})"
     file = path_of(request, path)
+    if isinstance(more, Model):
+        raise ArtifactError(request, "more is a model, and no list of them", "more=[model]")
     check_place(request, file)
     name = name or re.sub(r"\W", "_", file.stem, flags=re.ASCII)
     name = f"model_{name}" if name[:1].isdigit() else name

@@ -138,6 +138,12 @@ def _package_model(
     from whet.compiler.target import Target
     from whet.frontends.compile import compile
 
+    for name, given in shapes.items():
+        if 0 in (given if isinstance(given, tuple) else (given,)):
+            raise click.UsageError(
+                f"whet package: --shape {name} has a size of 0: a package runs nothing of it\n"
+                f"  --shape {name}=1"
+            )
     wanted: list[Any] = [target]
     if levels:
         own = Target(target or "llvm").canonical()

@@ -99,7 +99,7 @@ def _of_one_size(
     found = kept.model(key, build.device) if kept is not None and key is not None else None
     if found is None:
         graph = _graph(model, shapes, constants)
-        (found,) = build.models([graph], kept, owned or graph is not model)
+        (found,) = build.models([graph], kept, owned or graph is not model, depth=6)
         if kept is not None and key is not None:
             kept.keep_model(key, found)
     return found
@@ -174,14 +174,23 @@ class _Build:
     device: Device | None
     began: float
 
-    def models(self, graphs: Sequence[Graph], cache: ModelCache | None, owned: bool) -> list[Model]:
-        """Models that are built here, their kernels taken from the cache where they are there."""
+    def models(
+        self, graphs: Sequence[Graph], cache: ModelCache | None, owned: bool, depth: int = 5
+    ) -> list[Model]:
+        """Models that are built here, their kernels taken from the cache where they are there.
+
+        Args:
+            graphs: one each.
+            cache: where kernels may be.
+            owned: nobody else reads their constants.
+            depth: from the warning of what is untuned to who called :func:`compile`.
+        """
         from whet.autotune.models.compiled import compiled_all
         from whet.autotune.models.on_device import device_models
         from whet.autotune.models.steps import Steps
 
         steps = Steps("compiling", self.began)
-        with self._records():
+        with self._records(depth):
             if self.target.kind.row.has_threads:
                 return list(device_models(graphs, self.target, self.device, steps, cache))
             return compiled_all(graphs, self.target, cache, owned, steps)
@@ -198,9 +207,14 @@ class _Build:
             )  # fmt: skip
         steps = Steps("compiling", self.began)
         with self._records():
-            return symbolic_model(family.at, family.ranges, self.target, cache, steps)
 
-    def _records(self) -> contextlib.AbstractContextManager[Any]:
+            def at(sizes: Mapping[str, int]) -> Graph:
+                steps.at(f"its graph at {', '.join(f'{n}={k}' for n, k in sizes.items())}")
+                return family.at(sizes)
+
+            return symbolic_model(at, family.ranges, self.target, cache, steps)
+
+    def _records(self, depth: int = 5) -> contextlib.AbstractContextManager[Any]:
         """The log in force."""
         if self.log is None:
             return contextlib.nullcontext()
@@ -210,7 +224,7 @@ class _Build:
         device = "" if self.device is None else text_of(self.device)
         named = self.named if isinstance(self.named, str | None) else self.target
         tuning = TuneModel(file_of(self.model), self.shapes, named, device)
-        return log_of_model(self.log, tuning, self.target, stacklevel=5)
+        return log_of_model(self.log, tuning, self.target, stacklevel=depth)
 
 
 def _read(model: Any, shapes: Shapes) -> tuple[Any, list[dict[str, Any]] | None]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.graph.ir import Graph
-from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, dynamic
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes
 
 _MOST = 1 << 40  # no memory has as many elements: such a bound is none
 
@@ -53,6 +53,7 @@ def open_sizes(
             f"{who}(shapes=[...])", "a size of a bucket is a number",
             "shapes={'batch': whet.dynamic(1, 64)} alone",
         )  # fmt: skip
+    _check_alone(who, shapes)
     if isinstance(model, Graph) or is_module(model):
         why = "a graph has its sizes" if isinstance(model, Graph) else "a module has its inputs'"
         raise ArgumentError(
@@ -82,6 +83,26 @@ def open_sizes(
 
     proto = loaded(model, who)
     return Family(lambda sizes: from_onnx(proto, bound(sizes), constants), ranges)
+
+
+def _check_alone(who: str, shapes: Mapping[str, Any]) -> None:
+    """Refuse several sizes of a dimension beside a range.
+
+    Raises:
+        ArgumentError: there are some.
+    """
+    for name, given in shapes.items():
+        if isinstance(given, list) and len(given) > 1 and not _is_shape(given):
+            raise ArgumentError(
+                f"{who}(..., shapes={dict(shapes)})",
+                f"{name!r} has several sizes, buckets, and another size stays a symbol",
+                f"{{{name!r}: whet.dynamic({min(given)}, {max(given)})}}, or numbers for all sizes",
+            )
+
+
+def _is_shape(given: list[Any]) -> bool:
+    """True for a list that holds a range: it is an input's shape."""
+    return not all(isinstance(x, int) for x in given)
 
 
 def _sizes(shapes: Any) -> Iterator[tuple[str, int | None, Any]]:
@@ -119,11 +140,12 @@ def _of_program(who: str, program: Any) -> Family | None:
                 r = program.range_constraints[s]
                 if str(r.upper) in ("int_oo", "oo") or int(r.upper) > _MOST:
                     raise ArgumentError(
-                        f"{who}(program)", f"a size of its input {name!r}, {s}, has no upper bound",
+                        f"{who}(program)",
+                        f"a size of its input {name!r}, {_name(size, s)}, has no upper bound",
                         "torch.export.Dim('batch', min=1, max=64), or shapes={'x': (8, 3)}",
-                    )  # fmt: skip
-                symbols[str(s)] = s
-                ranges.setdefault(str(s), dynamic(max(int(r.lower), 1), int(r.upper)))
+                    )
+                symbols[_name(size, s)] = s
+                ranges.setdefault(_name(size, s), Dynamic(max(int(r.lower), 1), int(r.upper)))
     if not ranges:
         return None
 
@@ -135,3 +157,12 @@ def _of_program(who: str, program: Any) -> Family | None:
         }
 
     return Family(lambda sizes: from_torch(program, bound(sizes)), ranges)
+
+
+def _name(size: Any, s: Any) -> str:
+    """The name that its ``Dim`` has, else the one that PyTorch gave."""
+    named: Mapping[str, str] = getattr(size.node.shape_env, "source_name_to_debug_name", {})
+    sources = getattr(size.node.shape_env, "var_to_sources", {}).get(s, ())
+    found = (named.get(source.name if isinstance(source.name, str) else source.name())
+             for source in sources)  # fmt: skip
+    return next((name for name in found if name), str(s))

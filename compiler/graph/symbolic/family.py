@@ -7,6 +7,7 @@ which is a polynomial of the symbols. What is not, is refused by the name of its
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,11 +16,19 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi.extent import Extent, Shape
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, OutOfMemoryError
 from whet.compiler.graph.ir import Graph, Node, Value
-from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, is_open, looked_at, ones
+from whet.compiler.graph.symbolic.sizes import (
+    Dynamic,
+    Sizes,
+    fitted,
+    is_open,
+    looked_at,
+    ones,
+    widest,
+)
 
-_WAY_OUT = "a narrower range; or buckets, a model for each size: shapes={'batch': [1, 8]}"
+_NARROWER = "a narrower range; or "
 _NO_SIZE = (bool, str, float, type(None))
 
 
@@ -59,17 +68,98 @@ def generalised(
         ranges: symbol -> its range.
 
     Raises:
-        ArgumentError: the graphs differ in more than sizes.
+        ArgumentError: the graphs differ in more than sizes, or a size has none.
     """
+    try:
+        return _generalised(at, passed, ranges)
+    except _Refused as error:
+        narrow = {n: Dynamic(r.high - 1, r.high) for n, r in ranges.items()}
+        helps = ""
+        if any(r.high - r.low > 1 for r in ranges.values()):
+            with contextlib.suppress(_Refused):
+                _generalised(at, passed, narrow)
+                helps = _NARROWER
+        why = error.why if helps else f"{error.why}; no narrower range helps"
+        raise ArgumentError(error.request, why, helps + buckets_of(ranges)) from error
+
+
+def buckets_of(ranges: Mapping[str, Dynamic]) -> str:
+    """The way out that always is: sizes that are numbers."""
+    sizes = {n: sorted({max(r.low, r.high // 2), r.high}) for n, r in ranges.items()}
+    return f"buckets, a model for each size: shapes={sizes}"
+
+
+class _Refused(Exception):
+    """A model that is not one for all sizes."""
+
+    def __init__(self, request: str, why: str) -> None:
+        super().__init__(request, why)
+        self.request, self.why = request, why
+
+
+def _generalised(
+    at: Callable[[Sizes], Graph],
+    passed: Callable[[Graph], Graph],
+    ranges: Mapping[str, Dynamic],
+) -> SymbolicGraph:
+    """As :func:`generalised`, without a way out."""
     file, made = _Alike(ranges), _Alike(ranges)
     for point in looked_at(ranges):
-        graph = at(point)
+        graph = _read(at, ranges, point)
         file.add(graph, point)
         made.add(passed(graph), point)
     for point in ones(ranges):
-        file.add(at(point), point)
+        file.add(_read(at, ranges, point), point)
     file.graph()  # also where a size is 1, for which passes make another one
     return _with_slices(made.graph(), [v for v, is_cut in made.cut.items() if is_cut])
+
+
+def _read(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], point: Sizes) -> Graph:
+    """The graph at some sizes.
+
+    Raises:
+        ArgumentError: the model has none there, though it has one at the greatest sizes.
+    """
+    try:
+        return at(point)
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"{_request(ranges)} at {_text(point)}", str(error),
+            "ranges that end at smaller sizes",
+        ) from error  # fmt: skip
+    except ArgumentError as error:
+        name, low = _least(at, ranges, point)
+        if name is None:
+            raise
+        where = getattr(error, "__notes__", ())  # its node
+        why = ", ".join([str(error).splitlines()[0], *where])
+        way = f"a range from {low} on: {{{name!r}: whet.dynamic({low}, {ranges[name].high})}}"
+        way += "; or buckets"  # a kernel for any size may be refused yet
+        raise ArgumentError(f"{_request(ranges)} at {_text(point)}", why, way) from error
+
+
+def _least(
+    at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], point: Sizes
+) -> tuple[str | None, int]:
+    """The symbol of which a model has no graph at a size, and the least size with one."""
+
+    def fails(name: str, n: int) -> bool:
+        try:
+            at({**top, name: n})
+        except ArgumentError:
+            return True
+        return False
+
+    top = widest(ranges)
+    for name, r in ranges.items():
+        bad, good = point[name], r.high
+        if bad == good or not fails(name, bad) or fails(name, good):
+            continue
+        while good - bad > 1:
+            middle = (bad + good) // 2
+            bad, good = (middle, good) if fails(name, middle) else (bad, middle)
+        return name, good
+    return None, 0
 
 
 class _Alike:
@@ -91,7 +181,7 @@ class _Alike:
         """Compare one more graph with the first one.
 
         Raises:
-            ArgumentError: it is not alike.
+            _Refused: it is not alike.
         """
         text, numbers = _described(graph)
         if self._first is None:
@@ -101,8 +191,10 @@ class _Alike:
         else:
             for v, w in zip(_constants(self._first), _constants(graph)):
                 if not _same(self._first.constants[v], graph.constants[w], v, self.cut):
-                    why = f"the constant %{v.name} has other elements at {_text(point)}"
-                    raise ArgumentError(_request(point), why, _WAY_OUT)
+                    (reader, *_) = (n for n in self._first.nodes if v in n.reads)
+                    why = f"the constant %{v.name} of {reader.origin or reader}"
+                    why += f" has other elements at {_text(point)}"
+                    raise _Refused(_request(point), why)
         self._points.append(point)
         self._columns.append(numbers)
 
@@ -169,7 +261,7 @@ def _filled(
         if one is None:
             names = ", ".join(ranges)
             why = f"a size of {what} is no polynomial of {names} with integer factors"
-            raise ArgumentError(_request(ranges), why, _WAY_OUT)
+            raise _Refused(_request(ranges), why)
         return one
 
     for v in graph.inputs:
@@ -232,15 +324,15 @@ def _is_front(shape: Shape) -> bool:
 
 def _different(
     first: Graph, other: Graph, text: Sequence[Any], own: Sequence[Any], a: Sizes, b: Sizes
-) -> ArgumentError:
+) -> _Refused:
     """The error of two graphs that are not alike, with the first nodes that differ."""
     k = next((k for k, (x, y) in enumerate(zip(text, own)) if x != y), min(len(text), len(own)) - 1)
     nodes = [g.nodes[k] if k < len(g.nodes) else None for g in (first, other)]
     said = [str(n and (n.origin or n)) for n in nodes]
-    return ArgumentError(
+    return _Refused(
         _request(a),
-        f"at {_text(a)} and at {_text(b)} the model is not the same: {said[0]}; {said[1]}",
-        _WAY_OUT,
+        f"at {_text(a)} and at {_text(b)} the model is not the same: "
+        f"{'; '.join(dict.fromkeys(said))}",
     )
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whet.compiler.abi.extent import Shape, Symbol, evaluate
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.tuned_by import TunedBy
-from whet.compiler.errors import ArgumentError, ArtifactError
+from whet.compiler.errors import ArgumentError, ArtifactError, MissingName, OutOfMemoryError
 from whet.compiler.graph.ir import Value
 from whet.compiler.graph.memory import Arena
-from whet.compiler.graph.model import Call, Model, fitting, new_array
+from whet.compiler.graph.model import Call, Model, fitting, new_array, no_memory
 from whet.compiler.graph.symbolic.sizes import Dynamic
 from whet.compiler.runtime.module import Module
 
@@ -31,6 +31,7 @@ class SymbolicCall:
         outputs: the names of the values that it makes.
         how: how its sizes are met, in words.
         tuned_by: where the configs come from; empty: no log was asked, or there are no configs.
+        is_tunable: false for kernels that take sizes, which have no configs.
     """
 
     name: str
@@ -39,10 +40,27 @@ class SymbolicCall:
     outputs: tuple[str, ...]
     how: str
     tuned_by: tuple[TunedBy, ...] = ()
+    is_tunable: bool = True
+
+
+def too_large(ranges: Mapping[str, Dynamic], size: int) -> OutOfMemoryError:
+    """The error of ranges for which there is no memory.
+
+    Args:
+        ranges: symbol -> its range.
+        size: bytes of the arena.
+    """
+    sizes = ", ".join(f"{name}={r.high}" for name, r in ranges.items())
+    return no_memory(
+        f"compile(...) for sizes up to {sizes}", size,
+        "ranges that end at smaller sizes: the memory is for the greatest ones",
+    )  # fmt: skip
 
 
 class SymbolicModel(Model):
     """A model for any sizes of some ranges: one build, and a call compiles nothing.
+
+    :attr:`calls` and ``launches`` are refused: what is called depends on a call's sizes.
 
     Args:
         ranges: symbol -> its range.
@@ -68,6 +86,7 @@ class SymbolicModel(Model):
         groups: Sequence[SymbolicCall],
     ) -> None:
         super().__init__(inputs, outputs, function, kernels, constants, arena, ())
+        del self.calls  # a list of none would say that it does nothing
         self.ranges, self.shapes, self.groups = dict(ranges), dict(shapes), tuple(groups)
         self._open = [
             (k, d, size.name)
@@ -75,6 +94,23 @@ class SymbolicModel(Model):
             for d, size in enumerate(self.shapes[v.name])
             if isinstance(size, Symbol)
         ]
+
+    if not TYPE_CHECKING:  # attributes that are not there are errors of types
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse what models of fixed sizes have, in words."""
+            if name in ("calls", "launches") and "groups" in self.__dict__:
+                raise MissingName(*self._refusal(name))
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _described(self, v: Value) -> str:
+        """An input or an output as errors name it, with its symbols."""
+        return f"{v.name}: {v.dtype}[{', '.join(map(str, self.shapes[v.name]))}]"
+
+    def __repr__(self) -> str:
+        """What it takes and gives, and its ranges."""
+        ranges = ", ".join(f"{n} from {r.low} to {r.high}" for n, r in self.ranges.items())
+        return f"{super().__repr__()[:-1]}; {ranges}>"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for some inputs, as new arrays.
@@ -147,17 +183,23 @@ class SymbolicModel(Model):
         for name, n in sizes.items():
             r = self.ranges[name]
             if not r.low <= n <= r.high:
-                why = (
-                    f"the model is for {name} from {r.low} to {r.high}, and a call compiles nothing"
-                )
-                wider = f"whet.dynamic({min(n, r.low) or 1}, {max(n, r.high)})"
+                wider = f"shapes={{{name!r}: whet.dynamic({min(n, r.low)}, {max(n, r.high)})}}"
                 raise ArgumentError(
                     f"model(...) with {name}={n}",
-                    f"{why}, and a call compiles nothing",
-                    f"{{{name!r}: {wider}}}",
+                    f"the model is for {name} from {r.low} to {r.high}, "
+                    "and a call compiles nothing",
+                    wider
+                    if n
+                    else "no range has 0: leave out the call for arrays without elements",
                 )
         found = []
-        for v, x in zip(self.inputs, ordered):
+        for v, x, shape in zip(self.inputs, ordered, shapes):
+            if len(shape) != len(v.shape):
+                raise ArgumentError(
+                    f"model({v.name}=...)",
+                    f"the array is of shape {list(shape)}, the input {self._described(v)}",
+                    f"{v.name}.reshape(...), to as many dimensions",
+                )
             wanted = tuple(evaluate(d, sizes | self._missing(sizes)) for d in self.shapes[v.name])
             found.append(fitting(replace(v, shape=wanted), x))
         return found, sizes
@@ -198,8 +240,14 @@ class SymbolicModel(Model):
         )
 
     def _refused(self, method: str) -> ArgumentError:
+        return ArgumentError(*self._refusal(f"{method}(...)"))
+
+    def _refusal(self, what: str) -> tuple[str, str, str]:
+        """The parts of the error of what needs a list of calls."""
         names = ", ".join(self.ranges)
-        return ArgumentError(
-            f"model.{method}(...)", f"{names} of this model are symbols: it has no list of calls",
-            f"compile(..., shapes={{{next(iter(self.ranges))!r}: 8}}) has one for this size",
-        )  # fmt: skip
+        sizes = ", ".join(f"{name!r}: {r.high}" for name, r in self.ranges.items())
+        return (
+            f"model.{what}",
+            f"{names} of this model are symbols: what it calls depends on them",
+            f"model.groups; compile(..., shapes={{{sizes}}}) has calls, of these sizes",
+        )

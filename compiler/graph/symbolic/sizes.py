@@ -34,7 +34,7 @@ class Dynamic:
         return f"whet.dynamic({self.low}, {self.high})"
 
 
-def dynamic(low: int, high: int) -> Dynamic:
+def dynamic(low: int, high: int) -> Dynamic | int:
     """A size of a model that stays a symbol: any from ``low`` to ``high``.
 
     ``whet.compile("model.onnx", {"batch": whet.dynamic(1, 64)})`` is one model for all of them. The
@@ -43,6 +43,9 @@ def dynamic(low: int, high: int) -> Dynamic:
     Args:
         low: the least size, at least 1.
         high: the greatest one: memory between kernels is as large as it needs.
+
+    Returns:
+        The range; of one size, that size: it is a number as any other.
 
     Raises:
         ArgumentError: the bounds are no sizes in order.
@@ -55,7 +58,7 @@ def dynamic(low: int, high: int) -> Dynamic:
         raise ArgumentError(
             request, "bounds are sizes from 1 on, the least first", "dynamic(1, 64)"
         )
-    return Dynamic(int(low), int(high))
+    return Dynamic(int(low), int(high)) if low < high else int(low)
 
 
 def widest(ranges: Mapping[str, Dynamic]) -> dict[str, int]:
@@ -188,5 +191,15 @@ def most_elements(shape: Sequence[Extent], ranges: Mapping[str, Dynamic]) -> int
             "buckets: shapes={'batch': [1, 8]}",
         )
     (name,) = names
-    each = range(ranges[name].low, ranges[name].high + 1)
-    return max(prod(evaluate(d, {name: n}) for d in shape) for n in each)
+    return prod(_most(d, name, ranges[name]) for d in shape)
+
+
+def _most(d: Extent, name: str, r: Dynamic) -> int:
+    """The greatest value of a polynomial of one symbol: at an end of its range, or at its top."""
+
+    def at(n: int) -> int:
+        return int(evaluate(d, {name: n}))
+
+    square, line = at(2) - 2 * at(1) + at(0), 4 * at(1) - 3 * at(0) - at(2)
+    top = -line // (2 * square) if square else r.low
+    return max(at(n) for n in (r.low, r.high, top, top + 1) if r.low <= n <= r.high)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whet.commands.models.words import DEFAULT_LOG, default_log, in_shell_words, read_of_one
+from whet.commands.models.words import (
+    DEFAULT_LOG,
+    default_log,
+    has_range,
+    in_shell_words,
+    read_of_one,
+    tune_words,
+)
 
 if TYPE_CHECKING:
     from whet.autotune.models.summary import GroupRow
@@ -51,8 +58,10 @@ def show_model(
     from whet.compiler.graph.passes import optimized
     from whet.db import UntunedWarning
 
-    if output is not None:
-        _check_output(output)
+    _check_output(output)
+    if has_range(shapes):
+        _show_range(file, shapes, target, tuned, measure or bool(device or output))
+        return
     chosen, steps, tuned = _target(target, device), Steps(f"reading {file}"), default_log(tuned)
     tuning = TuneModel(file, shapes, target or (chosen.kind.name if device else None), device or "")
     with in_shell_words(tuning.command(tuned or DEFAULT_LOG)):
@@ -74,9 +83,7 @@ def show_model(
             rows = timed_rows(rows, _seconds(model))
         if gpu:
             lists = _on_gpu(model)
-    for line in _table(rows, lists):
-        click.echo(line)
-    click.echo(_whole(rows, chosen))
+    click.echo("\n".join([*_table(rows, lists), _whole(rows, chosen)]))
     if output is not None:
         Path(output).write_text(
             graph_svg(laid, rows, f"{Path(file).name}: {_whole(rows, chosen)}") + "\n"
@@ -84,7 +91,35 @@ def show_model(
         click.echo(f"drawn: {output}")
 
 
-def _check_output(path: str) -> None:
+def _show_range(
+    file: str, shapes: Mapping[str, Any], target: str | None, tuned: str | None, more: bool
+) -> None:
+    """Print the groups of a model with symbols, and how each meets its sizes."""
+    import whet
+    from whet.bench.table import aligned
+    from whet.search_spaces.values.counted import counted
+
+    if more:
+        raise click.UsageError(
+            "whet show: --measure, --device and -o are of one size, and --shape has a range\n"
+            "  a number for each size"
+        )
+    tuned = default_log(tuned)
+    with in_shell_words(tune_words(file, shapes, target, tuned)):
+        model = whet.compile(file, shapes, target, tuned)
+    rows: list[tuple[str, ...]] = [("", "group", "makes", "built as", "tuned by")]
+    for k, g in enumerate(model.groups):
+        by = {f"{t.how}: trial {t.trial[1]} of run {t.trial[0]}" for t in g.tuned_by if t.trial}
+        said = ", ".join(sorted(by)) or ("default" if g.is_tunable else "not tuned")
+        rows.append((str(k), g.name, ", ".join(g.outputs), g.how, said))
+    for line in aligned(rows):
+        click.echo(line)
+    click.echo(f"{counted(len(model.groups), 'group')}: {model!r}")
+
+
+def _check_output(path: str | None) -> None:
+    if path is None:
+        return
     if Path(path).suffix.lower() != ".svg":
         raise click.UsageError(f"-o {path}: a model is drawn as SVG: name it .svg")
     if not Path(path).resolve().parent.is_dir():

@@ -53,13 +53,12 @@ def read_of_one(command: str, file: str, shapes: Mapping[str, Any], what: str) -
         click.UsageError: several sizes are named.
         ArgumentError: it cannot be read.
     """
-    from whet.compiler.graph.symbolic.sizes import Dynamic
     from whet.frontends.onnx.file import loaded
 
     read = loaded(file)
     inputs = {i.name for i in read.graph.input}
     for name, given in shapes.items():
-        if any(isinstance(x, Dynamic) for x in (given if isinstance(given, tuple) else (given,))):
+        if has_range({name: given}):
             raise click.UsageError(
                 f"{command}: --shape {name} is a range, and {what} is of one size\n"
                 f"  --shape {name}=1"
@@ -71,6 +70,14 @@ def read_of_one(command: str, file: str, shapes: Mapping[str, Any], what: str) -
                 f"and {what} is of one\n  --shape {name}={given[0]}"
             )
     return read
+
+
+def has_range(shapes: Mapping[str, Any]) -> bool:
+    """True where a size stays a symbol."""
+    from whet.compiler.graph.symbolic.sizes import Dynamic
+
+    each = (given if isinstance(given, tuple) else (given,) for given in shapes.values())
+    return any(isinstance(x, Dynamic) for given in each for x in given)
 
 
 def tune_words(file: str, shapes: Mapping[str, Any], target: str | None, log: str | None) -> str:

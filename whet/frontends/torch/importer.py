@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +56,10 @@ def from_torch(
             "torch.export.export(module, inputs)",
         )  # fmt: skip
     if shapes:
-        program = _with_sizes(torch, program, shapes)
+        with _quiet():
+            program = _with_sizes(torch, program, shapes)
     _check_changes(program)
-    with torch.no_grad():
+    with torch.no_grad(), _quiet():
         program = program.run_decompositions(decompositions(torch))
         _check_changes(program)
         return _graph(program)
@@ -86,7 +89,7 @@ def exported(module: Any, inputs: Sequence[Any] | None) -> Any:
         )  # fmt: skip
     given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _quiet():
             return torch.export.export(module, given)
     except Exception as error:  # of many kinds, as the module's own code raises
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -94,6 +97,14 @@ def exported(module: Any, inputs: Sequence[Any] | None) -> Any:
             f"compile({type(module).__name__})", f"torch.export cannot export it: {why}",
             'torch.compile(module, backend="whet") leaves in PyTorch what cannot be exported',
         ) from error  # fmt: skip
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without PyTorch's warning of a class that its own export makes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
+        yield
 
 
 def is_module(model: Any) -> bool:
