@@ -118,7 +118,7 @@ class CacheWarning(UserWarning):
 def _warn_unusable(folder: Path) -> None:
     """Say, once for each folder, that it cannot be written."""
     why = "it is a file" if folder.is_file() else "it cannot be written"
-    warnings.warn(f"cache {str(folder)!r}: {why}; nothing is kept", CacheWarning, stacklevel=9)
+    warnings.warn(f"cache {str(folder)!r}: {why}; nothing is kept", CacheWarning, stacklevel=10)
 
 
 def _artifacts(index: Mapping[str, Any], data: memoryview) -> list[Artifact]:

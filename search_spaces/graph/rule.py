@@ -104,10 +104,12 @@ def _contenders(group: Group, home: str) -> Iterable[Rule]:
     homes = iter(imported(home))
     rules = (imported(one)() for one in homes)
     yield next(rule for rule in rules if rule.applies(group))
-    rivals = imported(RIVALS_OF_KIND[home]) if home in RIVALS_OF_KIND else ()
+    rivals = imported(RIVALS_OF_KIND[home]) if home in RIVALS_OF_KIND else {}
     for one in homes:
-        if one in rivals and (rule := imported(one)()).applies(group) and rule.competes(group):
-            yield rule
+        if one in rivals and rivals[one](group):
+            rule = imported(one)()
+            if rule.applies(group) and rule.competes(group):
+                yield rule
 
 
 def name_of(rule: Rule) -> str:

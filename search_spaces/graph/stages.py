@@ -87,6 +87,10 @@ class Node:
         """Every different read with its affine indices; inlined producers are read as tensors."""
         return accesses(self.op) if isinstance(self.op, ComputeOp) else ()
 
+    def few_reads(self, most: int) -> bool:
+        """True if each element of the largest operand is read ``most`` times at most."""
+        return self.steps <= most * max((read.size for read in self.reads), default=1)
+
     @cached_property
     def loads(self) -> Counter[Operation]:
         """How many different elements of each producer one evaluation reads."""

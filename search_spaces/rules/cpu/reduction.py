@@ -16,7 +16,7 @@ from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, Node, extent_of
+from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, extent_of
 from whet.search_spaces.rules.cpu.conv.rule import form_of as conv_of
 from whet.search_spaces.rules.cpu.gemm.estimate import overlapped, rate
 from whet.search_spaces.rules.cpu.gemm.rule import form_of
@@ -69,10 +69,10 @@ class Reduction(Rule):
             return False
         form = form_of(group)
         if form is not None:  # whose operands lie along the sum is the rule's for skinny ones
-            return _reuse(node) <= _FEW_READS and not (form.size.transpose_b and form.size.K > 1)
+            return node.few_reads(_FEW_READS) and not (form.size.transpose_b and form.size.K > 1)
         way = way_of(node, lanes_of(group.target, node.dtype))
         windows = way.kind == ACROSS and slides(node, way.axes[0])
-        return conv_of(group) is None and (windows or _reuse(node) <= _FEW_READS)
+        return conv_of(group) is None and (windows or node.few_reads(_FEW_READS))
 
     def cycles(self, group: Group) -> float | None:
         """Of rows times a matrix: a step of each, and the matrix once for each row."""
@@ -114,11 +114,6 @@ class Reduction(Rule):
             if chunked:
                 s[tensor].parallel(s[tensor].op.axis[0])
             _rows(s, group, plan)
-
-
-def _reuse(node: Node) -> float:
-    """How often each element of the largest operand is read."""
-    return node.steps / max((read.size for read in node.reads), default=1)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
+
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
@@ -35,10 +38,24 @@ RULES: tuple[str, ...] = (
 )
 """Homes of rules: the first that applies to a group schedules it; the last applies to all."""
 
-RIVALS: tuple[str, ...] = (
-    f"{_ROOM}.gemm.matvec:Skinny",
-    f"{_ROOM}.tiling.tiled:Tiled",
-    f"{_ROOM}.stages:Stages",
-    f"{_ROOM}.reduction:Reduction",
-)
-"""Those that compete with rules before them; no others are asked."""
+
+def _of_few_steps(group: Group) -> bool:
+    return prod(group.anchor.reduce_extents) <= 4
+
+
+def _of_few_reads(group: Group) -> bool:
+    """No operand is read more than four times; or windows slide over it."""
+    node = group.anchor
+    return not node.reads or len(node.extents) > 2 or node.few_reads(4)
+
+
+RIVALS: dict[str, Callable[[Group], bool]] = {
+    f"{_ROOM}.gemm.matvec:Skinny": lambda group: True,
+    f"{_ROOM}.tiling.tiled:Tiled": _of_few_steps,
+    f"{_ROOM}.stages:Stages": lambda group: group.is_chain,
+    f"{_ROOM}.reduction:Reduction": _of_few_reads,
+}
+"""Those that compete with rules before them, and what holds of a group that they may compete for.
+
+No others are asked; nor are these loaded where that does not hold.
+"""

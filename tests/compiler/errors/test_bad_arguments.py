@@ -109,5 +109,5 @@ def test_the_names_of_stmt_functor_are_its_own():
 def test_a_name_of_tvms_says_what_stands_for_it():
     with pytest.raises(AttributeError, match=r"te has no .trace.: tir\.call_packed"):
         te.trace([V], "f")
-    with pytest.raises(AttributeError, match="te has no 'scan': it is planned"):
-        te.scan  # noqa: B018
+    with pytest.raises(AttributeError, match="te has no 'hybrid': it is planned"):
+        te.hybrid  # noqa: B018

@@ -324,7 +324,12 @@ def test_compute_inline_of_what_must_be_stored(three):
     s = te.create_schedule(f.op)
     refused(s, s[e].compute_inline, "compute_inline(E): E has no expression to put elsewhere")
     refused(s, lambda: s.cache_write(e, "local"), "E is no computation of elements")
-    refused(s, lambda: s.cache_read(a, "local", [e]), "E is a statement as a whole", "te.extern")
+    refused(
+        s,
+        lambda: s.cache_read(a, "local", [e]),
+        "E is a ExternOp, which reads whole tensors",
+        "te.compute",
+    )
     refused(s, lambda: s.rfactor(e, f.op.axis[0]), "E is not a reduction")
     refused(
         s, lambda: s[e].split(f.op.axis[0], factor=2), "is not an axis of E", "loops of E: none"

@@ -8,14 +8,13 @@ import random
 import zlib
 
 from random_programs import Graph
+from random_schedules import REFUSED
 
 from whet.compiler import te
 from whet.compiler.errors import ScheduleError
 from whet.compiler.te.bounds.extents import leaf_extents
 from whet.compiler.te.lang.relations import INLINE
 
-#: what a primitive may refuse although its arguments were picked with care
-REFUSED = ("depend on each other", "bound to", "already", "reads it in another way")
 WIDTHS = {
     "threadIdx.x": (1, 2, 3, 4, 8, 8, 16, 32, 32, 32, 33, 64, 96),
     "threadIdx.y": (1, 2, 2, 3, 4),
@@ -38,6 +37,9 @@ class GpuGraph(Graph):
     def kinds(self):
         """As a graph's, and sums in a wider type than their operands'."""
         return (*super().kinds(), self.reduction, self.matmul, self.widened, self.widened)
+
+    def recurrences(self):
+        return ()
 
     def widened(self, name):
         """A product of matrices, or a sum of squares, whose sum has more bits."""

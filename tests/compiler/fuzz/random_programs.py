@@ -105,7 +105,11 @@ class Graph:
         return (self.elementwise, self.stencil, self.padded, self.reduction, self.transposed,
                 self.broadcast, self.reshaped, self.matmul, self.gathered, self.strided,
                 self.guarded, self.double, self.several, self.position,
-                self.converted, self.recurrence)  # fmt: skip
+                self.converted, *self.recurrences())  # fmt: skip
+
+    def recurrences(self):
+        """Kinds of stages that are computed step by step; none where nobody can schedule them."""
+        return (self.recurrence,)
 
     def _stage(self):
         kind = self._choose(self.kinds())

@@ -16,6 +16,7 @@ PRIMITIVES = 12
 REFUSED = (
     *("depend on each other", "is bound to", "bound to", "already", "reads it in another way"),
     *("computed in its memory", "one after the other", "which reads whole tensors"),
+    *("its loops are those of the update", "computes one at a time", "keeps all its steps"),
 )
 TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread")
 

@@ -24,6 +24,13 @@ TARGET = "llvm -num-threads=2"
 DRAWS, CONFIGS = 14, 2
 
 
+class Derivable(Graph):
+    """A random computation that a space is derived for."""
+
+    def recurrences(self):
+        return ()
+
+
 class Program:
     """The random computation of a seed, a task of it, and its inputs.
 
@@ -36,7 +43,7 @@ class Program:
         self.seed = seed
         odd = random.Random(f"odd {seed}").random
         sizes, self.extremes = EDGES if odd() < 0.25 else SIZES, odd() < 0.5
-        self.graph = Graph(random.Random(seed).randint, sizes=sizes)
+        self.graph = Derivable(random.Random(seed).randint, sizes=sizes)
         self.task = whet.create_task(outputs=self.graph.outputs, target=TARGET)
         (known,) = self.task.template.func.graphs.values()
         self.args, self.outputs = list(known.args), list(known.outputs)
