@@ -153,7 +153,9 @@ def _operation(
         for d, size in enumerate(t.shape[1:], 1)
     )
     own = tuple(_own(t, first[:k]) for k, t in enumerate(first))
-    return ScanOp(name, axis, spatial, own, step, state, read, tag, attrs)
+    op = ScanOp(name, axis, spatial, own, step, state, read, tag, attrs)
+    _check_updates(op, f"scan({name})")
+    return op
 
 
 def scan_body(op: ScanOp) -> list[Operation]:
@@ -214,6 +216,14 @@ def _check_states(
             f"there are {len(first)} init, {len(step)} update and {len(state)} placeholders",
             "give one of each for every state",
         )
+    for what, tensors in (("update", step), ("placeholder", state)):
+        for k, t in enumerate(tensors):
+            if t in tensors[:k]:
+                raise ArgumentError(
+                    request,
+                    f"{t.name} is the {what} of two states",
+                    "each state has its own memory, and what is computed in it",
+                )
     for parts in zip(first, step, state):
         _check_state(*parts, request)
     _check_steps(first, state, request)
@@ -246,6 +256,13 @@ def _check_state(first: Tensor, step: Tensor, state: Tensor, request: str) -> No
 
 def _check_steps(first: Sequence[Tensor], state: Sequence[Tensor], request: str) -> None:
     same = Analyzer()
+    if same.less(state[0].shape[0], first[0].shape[0]):
+        raise ArgumentError(
+            request,
+            f"init {first[0].name} has {expr_text(first[0].shape[0])} steps, "
+            f"{state[0].name} only {expr_text(state[0].shape[0])}",
+            "init gives the first of the steps",
+        )
     for t in (*first, *state):
         other = first[0] if t in first else state[0]
         if not same.equal(t.shape[0], other.shape[0]):
@@ -255,6 +272,21 @@ def _check_steps(first: Sequence[Tensor], state: Sequence[Tensor], request: str)
                 f"{other.name} {expr_text(other.shape[0])}",
                 "all states run over the same steps",
             )
+
+
+def _check_updates(op: ScanOp, request: str) -> None:
+    """What a step computes reads updates of that step; those before are in the states."""
+    states = dict(zip(op.update, op.state_placeholder))
+    for x in scan_body(op):
+        reads = [n for n in nodes(getattr(x, "body", ())) if type(n) is ProducerLoad]
+        for n in reads:
+            if n.producer in states and n.indices[0] is not x.axis[0].var:
+                raise ArgumentError(
+                    request,
+                    f"{x.name} reads the update {n.producer.name} at {expr_text(n.indices[0])}, "
+                    f"not at its own step {x.axis[0].name}",
+                    f"what the steps before have made is in {states[n.producer].name}",
+                )
 
 
 def _shown(t: Tensor) -> str:

@@ -204,31 +204,6 @@ def test_a_template_with_a_scan_is_tuned(tmp_path):
         whet.create_task(outputs=[running_sum()[1]], target=TARGET)
 
 
-def test_refused_definitions():
-    x = te.placeholder((4, 8), name="X")
-    state = te.placeholder((4, 8), name="state")
-    first = te.compute((1, 8), lambda _, i: x[0, i], name="first")
-    step = te.compute((4, 8), lambda t, i: state[t - 1, i] + x[t, i], name="step")
-    wide = te.compute((1, 9), lambda _, i: 0.0, name="wide")
-    whole = te.compute((4, 8), lambda t, i: 1, name="whole")
-    late = te.compute((1, 8), lambda _, i: state[0, i], name="late")
-    made = te.compute((4, 8), lambda t, i: 0.0, name="made")
-    more = te.placeholder((5, 8), name="more")
-    other = te.compute((5, 8), lambda t, i: more[t - 1, i], name="other")
-    for arguments, words in (
-        ((wide, step, state), r"init wide is float32\[1, 9\]"),
-        ((first, whole, state), r"update whole is int32\[4, 8\]"),
-        ((first, x, state), "the update X is no te.compute"),
-        ((first, step, made), "the state made is computed"),
-        (([first, first], step, state), "2 init, 1 update"),
-        ((late, step, state), "init reads a state"),
-        (([first, first], [step, other], [state, more]), "more has 5 steps, state 4"),
-        ((1, step, state), "init has a int"),
-    ):
-        with pytest.raises(ArgumentError, match=words):
-            te.scan(*arguments)
-
-
 def test_refused_primitives():
     x, _twice, step, states = two_cells(4, 8)
     op = states.op
