@@ -27,7 +27,7 @@ _LEAST_BYTES = 1 << 16  # of a block's rows: next to moving them, its call costs
 
 @dataclass(frozen=True, eq=False)
 class GroupTasks:
-    """What computes a group.
+    """The tasks that compute a group.
 
     Attributes:
         group: the group.

@@ -68,7 +68,7 @@ class DeviceConstants:
         return self.device
 
     def uploads(self) -> tuple[Upload, ...]:
-        """What fills the memory: as it was given, or all bytes as they are there by now."""
+        """The uploads that fill the memory: those given, or all bytes as they are there by now."""
         if self._memory is None:
             return self._uploads
         return (Upload((self._memory.numpy(),), (0,)),)

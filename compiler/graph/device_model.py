@@ -209,7 +209,7 @@ class DeviceModel(Model):
 
     @property
     def constants(self) -> DeviceConstants:
-        """What its kernels read, whether the device has it yet or not."""
+        """The constants that its kernels read, on the device already or not."""
         return self._held
 
     def _own(self) -> dict[str, DeviceArray]:

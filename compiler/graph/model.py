@@ -69,7 +69,7 @@ class Model:
     """
 
     on_device = False
-    """Whether kernels of a GPU run it."""
+    """True if kernels of a GPU run it."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Model:
         self._made = [(v.shape, numpy_dtype(v.dtype), new_array(v)) for v in self.outputs]
 
     def __repr__(self) -> str:
-        """What it takes and gives: ``<whet model: x: float32[1, 3] -> y: float32[1, 10]>``."""
+        """Its inputs and outputs: ``<whet model: x: float32[1, 3] -> y: float32[1, 10]>``."""
         taken, given = (", ".join(map(self._described, v)) for v in (self.inputs, self.outputs))
         return f"<whet model: {taken} -> {given}>"
 
@@ -278,7 +278,7 @@ def fitting(v: Value, given: Any) -> np.ndarray:
 
 
 def _way_to_fit(array: np.ndarray, v: Value) -> str:
-    """What makes an array the input, or the input as the array is."""
+    """The way out where an array is not the input that was asked for."""
     if array.shape == v.shape:
         return f"{v.name}.astype({v.dtype!r})"
     return "compile the model for arrays of this shape: shapes={name: its size}"

@@ -17,6 +17,7 @@ from whet.compiler.te.bounds.extents import (
 )
 from whet.compiler.te.bounds.ragged import renamed_domains
 from whet.compiler.te.lang.axes import axis_over
+from whet.compiler.te.lang.graph import made_by
 from whet.compiler.te.lang.relations import with_guards
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.primitives.checks import (
@@ -189,7 +190,7 @@ def _reading(
     if not isinstance(op, ComputeOp):
         raise ScheduleError(
             request,
-            f"{op.name} is a {type(op).__name__}, which reads whole tensors",
+            f"{op.name} {made_by(op)}, which reads whole tensors",
             "make the copy with te.compute and give it to it",
         )
 

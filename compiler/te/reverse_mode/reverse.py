@@ -11,7 +11,7 @@ from whet.compiler.arith.analyzer import Analyzer
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.axes import index_type
 from whet.compiler.te.lang.compute import compute
-from whet.compiler.te.lang.graph import post_order
+from whet.compiler.te.lang.graph import made_by, post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.te.reverse_mode.domain import is_zero, solve
 from whet.compiler.te.reverse_mode.expressions import partials
@@ -179,7 +179,7 @@ class _Reverse:
         if not isinstance(op, ComputeOp):
             raise ArgumentError(
                 self.request,
-                f"{op.name} is a {type(op).__name__}, which has no derivative here",
+                f"{op.name} {made_by(op)}, which has no derivative here",
                 "differentiate up to there, and give what you know as head=",
             )
         for tensor in (op.output(k) for k in range(op.num_outputs)):

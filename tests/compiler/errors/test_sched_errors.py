@@ -327,7 +327,7 @@ def test_compute_inline_of_what_must_be_stored(three):
     refused(
         s,
         lambda: s.cache_read(a, "local", [e]),
-        "E is a ExternOp, which reads whole tensors",
+        "E is made by te.extern, which reads whole tensors",
         "te.compute",
     )
     refused(s, lambda: s.rfactor(e, f.op.axis[0]), "E is not a reduction")
