@@ -44,9 +44,10 @@ def _of_few_steps(group: Group) -> bool:
 
 
 def _of_few_reads(group: Group) -> bool:
-    """No operand is read more than four times; or windows slide over it."""
+    """No operand is read more than four times; or windows may slide over it."""
     node = group.anchor
-    return not node.reads or len(node.extents) > 2 or node.few_reads(4)
+    plain = len(node.extents) <= 2 and len(node.reduce_extents) <= 1
+    return not plain or node.few_reads(4)
 
 
 RIVALS: dict[str, Callable[[Group], bool]] = {

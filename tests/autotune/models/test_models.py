@@ -161,8 +161,8 @@ def test_arrays_that_are_not_compact():
 @pytest.mark.parametrize(
     ("args", "named", "why"),
     [
-        ((), {}, "it takes 1: %x"),
-        ((np.zeros((2, 5, 7, 9), "float32"),) * 2, {}, "it takes 1: %x"),
+        ((), {}, "it takes 1: x"),
+        ((np.zeros((2, 5, 7, 9), "float32"),) * 2, {}, "it takes 1: x"),
         ((np.zeros((2, 5, 7, 8), "float32"),), {}, r"float32\[2, 5, 7, 8\], the input %x"),
         ((np.zeros((2, 5, 7, 9)),), {}, "the array is float64"),
         ((), {"y": np.zeros(1)}, "it has no such input"),
