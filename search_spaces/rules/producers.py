@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from whet.compiler.te import Schedule, Stage
 from whet.compiler.te.lang.tensor import Operation
@@ -59,6 +59,23 @@ def vectorize_row(stage: Stage, axis: IterVar, lanes: int) -> None:
     if extent > _WIDEST_ROW:
         _, axis = stage.split(axis, factor=2 * lanes if lanes > 1 else 8)
     stage.vectorize(axis)
+
+
+def apart(s: Schedule, group: Group, most: int) -> Iterator[tuple[Node, tuple[Node, ...]]]:
+    """The stages of a chain that are scheduled one by one, each with those computed behind it.
+
+    Members that :func:`computed_again` names are inlined.
+    """
+    inlined = computed_again(group, most)
+    for op in inlined:
+        s[op].compute_inline()
+    kept = [n for n in (*group.members, group.anchor) if n.op not in inlined]
+    behind = elementwise_after(kept, group)
+    for node in kept:
+        if node in behind:
+            yield node, (behind[node],)
+        elif node not in behind.values():
+            yield node, group.consumers if node is group.anchor else ()
 
 
 def computed_again(group: Group, most: int) -> set[Operation]:

@@ -54,7 +54,7 @@ def split_heads(graph: Graph) -> Graph:
 
 
 def _times(work: Rewriting, node: Node) -> tuple[Value | None, float]:
-    """What a node multiplies with a number that is known, and the number; None: it does not."""
+    """The value that a node multiplies with a known number, and the number; None: it does not."""
     for x, other in (node.inputs, node.inputs[::-1]):
         number = work.known(other)
         if x is None or number is None or number.size != 1:

@@ -108,7 +108,7 @@ class SymbolicModel(Model):
         return f"{v.name}: {v.dtype}[{', '.join(map(str, self.shapes[v.name]))}]"
 
     def __repr__(self) -> str:
-        """What it takes and gives, and its ranges."""
+        """Its inputs, outputs and ranges."""
         ranges = ", ".join(f"{n} from {r.low} to {r.high}" for n, r in self.ranges.items())
         return f"{super().__repr__()[:-1]}; {ranges}>"
 
@@ -130,7 +130,7 @@ class SymbolicModel(Model):
         for v in self.outputs:
             shape = tuple(evaluate(d, sizes) for d in self.shapes[v.name])
             out.append(new_array(replace(v, shape=shape))(shape, numpy_dtype(v.dtype)))
-        self._run(given, out)
+        super().run(given, out)
         return out[0] if len(out) == 1 else tuple(out)
 
     def run(self, inputs: Sequence[Any], out: Sequence[Any]) -> None:
@@ -144,7 +144,7 @@ class SymbolicModel(Model):
             ArgumentError: an array is missing, of another type, or of no size of the ranges.
         """
         given, _ = self._bound(inputs, {})
-        self._run(given, out)
+        super().run(given, out)
 
     def sizes(self, *args: Any, **named: Any) -> dict[str, int]:
         """The number of each symbol for some inputs.
@@ -156,13 +156,6 @@ class SymbolicModel(Model):
             ArgumentError: as of a call.
         """
         return self._bound(args, named)[1]
-
-    def _run(self, inputs: Sequence[Any], out: Sequence[Any]) -> None:
-        memory = self._taken()
-        try:
-            self._function(*inputs, *out, self._constants, memory)
-        finally:
-            self._free.append(memory)
 
     def _bound(
         self, args: Sequence[Any], named: Mapping[str, Any]

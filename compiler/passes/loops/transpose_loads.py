@@ -141,7 +141,7 @@ def _place(index: PrimExpr, k: int) -> PrimExpr | None:
 _LANEWISE: dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
     Add: operator.add, Sub: operator.sub, Mul: operator.mul, Min: ops.minimum, Max: ops.maximum,
 }  # fmt: skip
-"""What an index of lanes may be made of, and how its lanes are."""
+"""The parts that an index of lanes may be made of, and how its lanes are."""
 
 
 def _columns(load: BufferLoad, loop: For, lets: list[tuple[Var, PrimExpr]]) -> list[PrimExpr]:

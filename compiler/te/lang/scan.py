@@ -59,7 +59,7 @@ class ScanOp(Operation):
 
     @property
     def body(self) -> tuple[PrimExpr, ...]:
-        """What a step reads of each update: all of it at that step."""
+        """The reads of a step, one of each update: all of it at that step."""
         out: list[PrimExpr] = []
         begin = 0
         for t in self.update:
@@ -173,7 +173,7 @@ def scan_body(op: ScanOp) -> list[Operation]:
 
 
 def fixed_points(op: ScanOp) -> dict[IterVar, bool]:
-    """Whether an index along each axis depends on no other of the steps before."""
+    """The axes of a recurrence, each with True where its indices depend on no others before."""
     body = set(scan_body(op))
     spatial = iter(op.spatial_axis)
     own: dict[IterVar, set[IterVar | None]] = {}
@@ -275,7 +275,7 @@ def _check_steps(first: Sequence[Tensor], state: Sequence[Tensor], request: str)
 
 
 def _check_updates(op: ScanOp, request: str) -> None:
-    """What a step computes reads updates of that step; those before are in the states."""
+    """An error for reads of updates at other steps than their own: those are in the states."""
     states = dict(zip(op.update, op.state_placeholder))
     for x in scan_body(op):
         reads = [n for n in nodes(getattr(x, "body", ())) if type(n) is ProducerLoad]

@@ -23,7 +23,7 @@ from whet.search_spaces.graph.stages import REDUCTION, Group
 from whet.search_spaces.rules.cpu.injective import Injective
 from whet.search_spaces.rules.cpu.loops import cycles_of_chain, worth_threads
 from whet.search_spaces.rules.cpu.reduction import Reduction
-from whet.search_spaces.rules.producers import computed_again, elementwise_after
+from whet.search_spaces.rules.producers import apart
 from whet.search_spaces.rules.vectors import lanes_of
 
 _RULES: tuple[Rule, ...] = (Reduction(), Injective())
@@ -53,17 +53,7 @@ class Stages(Rule):
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Inline what is cheap, and schedule the other stages one by one."""
-        inlined = computed_again(group, _AGAIN)
-        for op in inlined:
-            s[op].compute_inline()
-        kept = [n for n in (*group.members, group.anchor) if n.op not in inlined]
-        behind = elementwise_after(kept, group)
-        for node in kept:
-            if node in behind.values():
-                continue
-            after = group.consumers if node is group.anchor else ()
-            if node in behind:
-                after = (behind[node],)
+        for node, after in apart(s, group, _AGAIN):
             prefix = f"{group.prefix}{node.name}."
             memo: dict[Hashable, Any] = group.once((Stages, node.index), dict)
             alone = Group(node, after, prefix=prefix, cfg=group.cfg, target=group.target, memo=memo)

@@ -18,7 +18,7 @@ from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.rules.gpu.injective import GpuInjective
 from whet.search_spaces.rules.gpu.reduction import GpuReduction
 from whet.search_spaces.rules.gpu.window import GpuWindow
-from whet.search_spaces.rules.producers import computed_again, elementwise_after
+from whet.search_spaces.rules.producers import apart
 
 # Operations and loads of computing an element anew in all its readers, at most: to store it and
 # read it again moves 8 bytes, in whose time a multiprocessor does about a hundred.
@@ -36,17 +36,7 @@ class GpuMultiKernel(Rule):
 
     def schedule(self, s: Schedule, group: Group) -> None:
         """Inline what is cheap, and schedule the other stages one by one."""
-        inlined = computed_again(group, _AGAIN)
-        for op in inlined:
-            s[op].compute_inline()
-        kept = [n for n in (*group.members, group.anchor) if n.op not in inlined]
-        behind = elementwise_after(kept, group)
-        for node in kept:
-            if node in behind.values():
-                continue
-            after = group.consumers if node is group.anchor else ()
-            if node in behind:
-                after = (behind[node],)
+        for node, after in apart(s, group, _AGAIN):
             prefix = f"{node.name}."
             alone = Group(node, after, prefix=prefix, cfg=group.cfg, target=group.target)
             next(rule for rule in _RULES if rule.applies(alone)).schedule(s, alone)
