@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -91,9 +92,18 @@ def gpu_full(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--gpu-full"))
 
 
+_SHOWN = re.compile(r"    (\s*(for |with T\.block|v\w+(, v\w+)* = |T\.where).*)")
+
+
+def _loops(sch: Any) -> str:
+    """The loops and blocks of a ``tir.Schedule``, without what they read, write and compute."""
+    lines = [_SHOWN.fullmatch(line) for line in sch.mod.script().splitlines()]
+    return "\n".join(m[1] for m in lines if m)
+
+
 @pytest.fixture(autouse=True)
 def examples(request: pytest.FixtureRequest) -> Iterator[None]:
-    """For doctests: ``np``, ``whet``, ``te``, ``tir`` and ``lower``, and a target with AVX2."""
+    """For doctests: ``np``, ``whet``, ``te``, ``tir``, ``lower`` and ``loops``; AVX2."""
     if not isinstance(request.node, pytest.DoctestItem):
         yield
         return
@@ -103,6 +113,7 @@ def examples(request: pytest.FixtureRequest) -> Iterator[None]:
 
     names: dict[str, Any] = {"np": np, "whet": whet, "te": whet.te, "lower": whet.lower}
     names["tir"] = whet.tir
+    names["loops"] = _loops
     request.getfixturevalue("doctest_namespace").update(names)
     with whet.Target(EXAMPLES_TARGET):
         yield

@@ -47,13 +47,13 @@ def missing(module: str, short: str, name: str) -> AttributeError:
     return AbsentName(name, partial(_text, module, short, name))
 
 
-def missing_member(owner: type, name: str) -> AttributeError:
-    """The error for a name that the objects of a class do not have."""
-    return AbsentName(name, partial(_member_text, owner, name))
+def missing_member(owner: type, name: str, room: str = "te") -> AttributeError:
+    """The error for a name that the objects of a class of ``te`` or ``tir`` do not have."""
+    return AbsentName(name, partial(_member_text, owner, name, room))
 
 
-def _member_text(owner: type, name: str) -> str:
-    why = late.ways_out(f"te.{owner.__name__}")
+def _member_text(owner: type, name: str, room: str) -> str:
+    why = late.ways_out(f"{room}.{owner.__name__}")
     request = f"{owner.__name__} has no {name!r}"
     if name in why:
         return f"{request}: {why[name]}"

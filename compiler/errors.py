@@ -72,7 +72,7 @@ class CodegenError(WhetError):
     """Loop IR could not be turned into machine code."""
 
 
-class TargetError(WhetError):
+class TargetError(WhetError, ValueError):
     """A target or a device that does not exist, is misspelt or is not on this machine."""
 
 

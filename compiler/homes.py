@@ -7,10 +7,10 @@ from typing import Any
 
 
 def imported(home: str) -> Any:
-    """The attribute that a home names; its module is imported.
+    """The attribute that a home names, or the module of one without; its module is imported.
 
     ``pkgutil.resolve_name`` keeps a compiled pattern at its first call, which a measuring worker
     takes for a candidate's change to another module.
     """
     module, _, attribute = home.partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(module), attribute) if attribute else import_module(module)

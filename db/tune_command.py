@@ -19,6 +19,9 @@ from whet.search_spaces.values.registry import registered
 if TYPE_CHECKING:
     from whet.search_spaces import Template, Workload
 
+# Together they are this machine's, and each alone is not.
+_OF_PROCESSOR = ("mattr", "mcpu", "mtriple", "vector_bytes")
+
 
 def tune_command(workload: Workload, target: Target, device: Any, log: str) -> str:
     """``whet tune ...`` for a workload, or a call of Python's where no command can name it.
@@ -81,9 +84,14 @@ def word(value: Any) -> str:
 
 
 def target_text(target: Target) -> str:
-    """The shortest text of a canonical target."""
-    plain = Target(str(target.kind))
-    return str(target.kind) if plain.canonical() == target else str(target)
+    """The shortest text of a canonical target: without the options that follow from the others."""
+    shortest, attrs = target, dict(target.attrs)
+    for options in (_OF_PROCESSOR, *((name,) for name in attrs)):
+        left = {name: value for name, value in attrs.items() if name not in options}
+        plain = target.replaced(left)
+        if plain.canonical() == target:
+            shortest, attrs = plain, left
+    return str(shortest)
 
 
 def _task_of_the_script(workload: Workload) -> str | None:

@@ -2,7 +2,7 @@
 
 MOVED = {
     "whet.autotune.autotvm": "whet.tvm.autotvm",
-    "whet.autotune.autotvm.measure": "whet.tvm.autotvm.options",
+    "whet.autotune.autotvm.measure": "whet.tvm.autotvm.measure",
     "whet.autotune.result": "whet.autotune.results.result",
     "whet.autotune.task": "whet.autotune.tasks.task",
     "whet.compiler.build_module": "whet.compiler.driver.compile",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -20,9 +22,12 @@ from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements
 from whet.compiler.graph.views import views
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
+from whet.db.apply import UntunedWarning
+from whet.search_spaces.values.counted import counted
 
 _BLOCKS = (1, 4, 16, 64)
 _LEAST_BYTES = 1 << 16  # of a block's rows: next to moving them, its call costs nothing
+_SHOWN = 3  # kinds of groups that a warning names
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +135,36 @@ def symbolic_tasks(
 ) -> list[tuple[Task, int]]:
     """The tasks of a model with symbols, and how many groups have each.
 
+    An ``UntunedWarning`` counts the groups that have none.
+
     Args:
         at, ranges, target: as of :class:`SymbolicGroups`.
     """
     groups = SymbolicGroups(at, ranges, target)
     tasks: dict[str, Task] = {}
     counts: dict[str, int] = {}
-    for group in groups.groups:
-        for task in groups.tasks(group).tasks.values():
+    each = [groups.tasks(group) for group in groups.groups]
+    _report_untuned(each, ranges)
+    for one in each:
+        for task in one.tasks.values():
             tasks.setdefault(task.key, task)
             counts[task.key] = counts.get(task.key, 0) + 1
     found = [(task, counts[key]) for key, task in tasks.items()]
     return sorted(found, key=lambda one: -one[0].flop * one[1])
+
+
+def _report_untuned(each: Sequence[GroupTasks], ranges: Mapping[str, Dynamic]) -> None:
+    """Warn of groups whose kernels take any size: no trial is of all sizes."""
+    untuned = Counter(one.group.name for one in each if one.rows is None)
+    if not untuned:
+        return
+    names, many = ", ".join(ranges), untuned.total()
+    shown = ", ".join(name for name, _ in untuned.most_common(_SHOWN))
+    keep = "keeps its default config" if many == 1 else "keep their default configs"
+    warnings.warn(
+        f"{many} of {counted(len(each), 'group')} {keep}, for any {names}: {shown}"
+        f"{', ...' if len(untuned) > _SHOWN else ''}; with numbers for {names}, one or several, "
+        "all groups are tuned",
+        UntunedWarning,
+        stacklevel=4,
+    )

@@ -163,6 +163,7 @@ def create_task(
     if target is None:
         target = TargetClass.current(allow_none=True) or "llvm"
     canonical = (target if isinstance(target, TargetClass) else TargetClass(target)).canonical()
+    canonical.kind.row.check_built()
     task = Task(workload, canonical, template, space)
     _ = task.config_space  # a template that cannot run says so here, and not once a trial
     if outputs is not None:

@@ -35,7 +35,7 @@ from whet.compiler.errors import SpaceError
 from whet.search_spaces.forms.gemm import GemmSize
 from whet.search_spaces.rules.cpu.gemm.estimate import cycles
 from whet.search_spaces.rules.cpu.gemm.plan import Plan
-from whet.search_spaces.rules.vectors import operation_bits, vector_widths
+from whet.search_spaces.rules.vectors import operation_bits, vector_registers, vector_widths
 
 ROUNDS = 4
 
@@ -75,7 +75,8 @@ def estimated(size: GemmSize, choices: dict[str, Any]) -> float:
     target = whet.Target(ONE_CORE).canonical()
     fields.setdefault("vector_bits", vector_widths(target)[0])
     turned = fields["lanes"] == "rows"
-    return cycles(size.turned if turned else size, Plan(**fields), 1, operation_bits(target))
+    size, plan = size.turned if turned else size, Plan(**fields)
+    return cycles(size, plan, 1, operation_bits(target), vector_registers(target))
 
 
 def size_of(template: str, args: tuple) -> GemmSize:

@@ -69,8 +69,12 @@ def _depthwise() -> Iterator[Work]:
         # at least two channels: of a single one it is no depthwise convolution, but another program
         lines = min(size, 3500 // size // 2 // 4 * 4)
         few: tuple[int, ...] = (1, 3500 // size // lines, lines, size)
+        few_pad: int | tuple[int, ...] = pad
         if layout == "nhwc":
-            few = (1, 48, 5, 14) if c > 100 and window == 3 else (1, 32, 8, 12)
+            # 28 pixels or so in a row, and no row of padding: taps in padding are skipped, and a
+            # size of which they are a large share sets a limit that no real one can reach
+            few = (1, 16, dilation * (window - 1) + 3, size if size < 30 else size // 2)
+            few_pad = (0, pad, 0, pad)
         rest = (window, window, stride, pad, dilation, 1, *PACKED)
         more = f" dilated {dilation}" if dilation > 1 else ""
         more += f" /{stride}" if stride > 1 else ""
@@ -78,7 +82,7 @@ def _depthwise() -> Iterator[Work]:
             f"depthwise {window}x{window} {c} {size}x{size} {layout}{more}",
             f"depthwise_conv2d_{layout}",
             (1, c, size, size, *rest),
-            (*few, *rest),
+            (*few, window, window, stride, few_pad, dilation, 1, *PACKED),
         )
 
 

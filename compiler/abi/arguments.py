@@ -9,6 +9,7 @@ from keyword import iskeyword
 from whet.compiler.abi.extent_expr import from_expr
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import LowerError
+from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.analysis.effects import may_write
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import BufferLoad, BufferView, Call, IntImm, Let, PrimExpr, Var
@@ -56,7 +57,10 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
         )
         written = p.data in stored | handed
         name = f"v{p.name}" if p.name.isdecimal() else p.name  # launches are handed numbers, too
-        params.append(BufferParam(_fresh(name, taken), p.dtype, shape, written, strides))
+        element, lanes = dt.split(p.dtype)
+        if lanes > 1:  # an array's last dimension is the lanes
+            shape = (*shape, lanes)
+        params.append(BufferParam(_fresh(name, taken), element, shape, written, strides))
     for v in free:
         if v not in known:
             raise LowerError(

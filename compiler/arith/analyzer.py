@@ -12,7 +12,6 @@ from typing import Any
 from whet.compiler.arith.affine import Affine
 from whet.compiler.arith.bounds import Bounds
 from whet.compiler.arith.knowledge import Knowledge
-from whet.compiler.arith.simplify import Simplifier
 from whet.compiler.tir.expr import (
     COMPARISONS,
     EQ,
@@ -227,13 +226,23 @@ class Analyzer:
             expr: the expression.
             steps: how often to go over it, at most.
         """
+        from whet.compiler.arith.lanes import VectorSimplifier  # few ask
+
         n = ops.convert(expr)
         for _ in range(max(steps, 1)):
-            new = Simplifier(self)(n)
+            new = VectorSimplifier(self)(n)
             if new is n:
                 break
             n = new
         return n
+
+    def rewrite_simplify(self, expr: Any) -> PrimExpr:
+        """:meth:`simplify`: there is one canonical form here."""
+        return self.simplify(expr)
+
+    def canonical_simplify(self, expr: Any) -> PrimExpr:
+        """:meth:`simplify`: there is one canonical form here."""
+        return self.simplify(expr)
 
     def can_prove(self, condition: Any, strength: int = 0) -> bool:
         """True for a condition that surely holds, by what is known."""

@@ -11,7 +11,19 @@ from functools import partial
 from whet.compiler.arith.affine import Affine
 from whet.compiler.arith.forms import NESTED, Forms
 from whet.compiler.arith.knowledge import Knowledge
-from whet.compiler.tir.expr import FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, SizeVar, Var
+from whet.compiler.tir.expr import (
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    SizeVar,
+    Var,
+)
 from whet.compiler.tir.visit.rewrite import variables
 
 Interval = tuple[int | None, int | None]
@@ -35,6 +47,8 @@ class Bounds:
             Min: partial(self._of_extreme, min),
             Max: partial(self._of_extreme, max),
             Mul: self._of_product,
+            Div: self._of_truncated,
+            Mod: self._of_rest,
         }
 
     def bound(self, a: Affine, sign: int) -> int | None:
@@ -183,6 +197,25 @@ class Bounds:
         if low is None or low < 0:  # the remainder has the sign of the divisor
             return None, None
         return 0, None if high is None else high - 1
+
+    def _of_truncated(self, a: Affine, divisor: Affine) -> Interval:
+        """Bounds of a quotient rounded towards zero: it is nowhere farther from it than ``a``."""
+        low, high = self.bounds(a)
+        by = divisor.const if divisor.is_const and divisor.const > 0 else 1
+        least, most = (
+            None if x is None else (abs(x) // by) * (1 if x > 0 else -1) for x in (low, high)
+        )
+        if by == 1:  # a divisor of any size and sign
+            far = None if least is None or most is None else max(abs(least), abs(most))
+            return (None, None) if far is None else (-far, far)
+        return least, most
+
+    def _of_rest(self, a: Affine, divisor: Affine) -> Interval:
+        """Bounds of a remainder with the sign of ``a``, by a divisor that is no number."""
+        low, high = self.bounds(a)
+        return (0 if low is not None and low >= 0 else low), (
+            0 if high is not None and high <= 0 else high
+        )
 
     def _of_extreme(self, pick: Callable[..., int], a: Affine, b: Affine) -> Interval:
         (la, ha), (lb, hb) = self.bounds(a), self.bounds(b)

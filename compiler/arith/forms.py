@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from math import gcd
+from typing import Any
 
 from whet.compiler.arith.affine import Affine, Terms, add_terms, matched
 from whet.compiler.arith.keys import factors, key_order, structural_key
@@ -13,11 +15,13 @@ from whet.compiler.tir.expr import (
     Add,
     BinaryOp,
     Cast,
+    Div,
     FloorDiv,
     FloorMod,
     IntImm,
     Max,
     Min,
+    Mod,
     Mul,
     PrimExpr,
     SizeVar,
@@ -49,7 +53,7 @@ class Forms:
         self.known = known
         self.bound = bound
         self.at_most_zero = at_most_zero
-        self._rules = {
+        self._rules: dict[type, Callable[[Any], Affine]] = {
             Var: self._var,
             SizeVar: self._var,
             IntImm: lambda n: Affine({}, n.value),
@@ -61,6 +65,8 @@ class Forms:
             Min: self._minmax,
             Max: self._minmax,
             Cast: self._cast,
+            Div: partial(_truncdiv, self),
+            Mod: partial(_truncmod, self),
         }
 
     def affine(self, n: PrimExpr) -> Affine:
@@ -279,3 +285,63 @@ def _is_index(n: PrimExpr) -> bool:
     if isinstance(n, Var) or type(n) is IntImm:
         return True
     return type(n) in INDEX_ARITHMETIC and _is_index(n.a) and _is_index(n.b)  # type: ignore[attr-defined]
+
+
+# Divisions that round towards zero, as C's: those that round down where the dividend's sign is
+# known; where it is not, what divides evenly leaves the quotient, and the rest is an atom.
+
+
+def _truncdiv(forms: Forms, n: Div) -> Affine:
+    """The form of ``n.a / n.b``, of integers."""
+    a, b = forms.affine(n.a), forms.affine(n.b)
+    if b.is_const and b.const:
+        return _truncated(forms, a, b.const, n.dtype)
+    if a.key == b.key and forms.at_most_zero(b.scaled(-1).shifted(1)):
+        return Affine({}, 1)
+    x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
+    return Affine.atom(("/", a.key, b.key), Div(*matched(x, y)))
+
+
+def _truncmod(forms: Forms, n: Mod) -> Affine:
+    """The form of the remainder, which has the sign of ``n.a``."""
+    a, b = forms.affine(n.a), forms.affine(n.b)
+    if b.is_const and b.const:
+        # a - c * (a / c), which cancels with the quotient; the divisor's sign does not matter
+        c = abs(b.const)
+        return a - _truncated(forms, a, c, n.dtype).scaled(c)
+    x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
+    return Affine.atom(("truncmod", a.key, b.key), Mod(*matched(x, y)))
+
+
+def _truncated(forms: Forms, a: Affine, c: int, dtype: str) -> Affine:
+    """``a / c`` for a number that is not 0."""
+    if c < 0:
+        return _truncated(forms, a, -c, dtype).scaled(-1)
+    if c == 1:
+        return a
+    low, high = forms.bound(a, -1), forms.bound(a, 1)
+    if low is not None and low >= 0:
+        return forms.floordiv(a, c, dtype)
+    if high is not None and high <= 0:
+        return forms.floordiv(a.scaled(-1), c, dtype).scaled(-1)
+    if low is not None and high is not None and -c < low and high < c:
+        return Affine({}, 0)
+    common = gcd(c, a.const, *(w for _, w in a.terms.values()))
+    if common > 1:  # (g * x) / (g * c) == x / c
+        terms = {k: (atom, w // common) for k, (atom, w) in a.terms.items()}
+        return _truncated(forms, Affine(terms, a.const // common), c // common, dtype)
+    inner = _truncated_before(forms, a)
+    if inner is not None:  # (x / b) / c
+        return _truncated(forms, inner[0], inner[1] * c, dtype)
+    rest = a.to_expr(dtype)
+    return Affine.atom(("/", a.key, c), Div(rest, IntImm(rest.dtype, c), rest.dtype))
+
+
+def _truncated_before(forms: Forms, a: Affine) -> tuple[Affine, int] | None:
+    """The dividend and the divisor of a form that is one such quotient by a number."""
+    if len(a.terms) != 1 or a.const:
+        return None
+    ((atom, coef),) = a.terms.values()
+    if coef != 1 or type(atom) is not Div or not isinstance(atom.b, IntImm):
+        return None
+    return (forms.affine(atom.a), atom.b.value) if atom.b.value > 0 else None

@@ -15,10 +15,12 @@ from whet.compiler.tir.expr import (
     Call,
     Cast,
     CmpOp,
+    Div,
     FloatImm,
     IntImm,
     Max,
     Min,
+    Mod,
     Mul,
     Not,
     Or,
@@ -86,7 +88,7 @@ class Simplifier(Rewriter):
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__(
             {
-                **dict.fromkeys(INDEX_ARITHMETIC, self._integer),
+                **dict.fromkeys((*INDEX_ARITHMETIC, Div, Mod), self._integer),
                 **dict.fromkeys(COMPARISONS, self._compare),
                 And: self._and,
                 Or: self._or,

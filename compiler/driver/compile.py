@@ -17,6 +17,7 @@ from whet.compiler.passes import run_build_passes
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
+from whet.compiler.tir.blocks.lower import SCHEDULED
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.stmt import is_nothing
@@ -148,6 +149,7 @@ def build(
     else:
         chosen = Target(target) if target is not None else (Target.current() or Target("llvm"))
         chosen = _with_host(chosen, target_host)
+        chosen.kind.row.check_built()
         given = [(chosen, _lowered(inputs, args, chosen, name, binds))]
     by_target = _one_module_each(given)
     parts = [
@@ -188,11 +190,26 @@ def _lowered(
                 from whet.compiler.te.primitives.auto_bind import bound_schedule
 
                 x = bound_schedule(x, target)
+            elif target.kind.row.has_threads:
+                x = _bound(x, target)
             for key, func in lower(x, args, own, binds).functions.items():
                 if key in functions:
                     raise ArgumentError("build([...])", f"two functions are named {key!r}")
                 functions[key] = func
     return IRModule(functions)
+
+
+def _bound(x: Any, target: Target) -> Any:
+    """A function of blocks, or a module of them, whose loops are bound to threads."""
+    if isinstance(x, IRModule):
+        return x.map(lambda f: _bound(f, target))
+    known = x.attrs.get(SCHEDULED) if isinstance(x, PrimFunc) else None
+    if known is None or known.body is not x.body:
+        return x
+    from whet.compiler.te.primitives.auto_bind import bound_schedule
+
+    bound = replace(known, schedule=bound_schedule(known.schedule, target))
+    return x.with_attr(SCHEDULED, bound)
 
 
 def _checked_map(inputs: Mapping[Any, Any]) -> Iterator[tuple[Target, IRModule]]:

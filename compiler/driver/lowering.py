@@ -13,16 +13,20 @@ from whet.compiler.driver.nesting import nesting_explained
 from whet.compiler.driver.prepack import Part, split
 from whet.compiler.driver.verify_input import verified
 from whet.compiler.errors import ArgumentError
-from whet.compiler.passes import run_passes
+from whet.compiler.passes import PassContext, run_passes
 from whet.compiler.target import Target
 from whet.compiler.te.lang.tensor import ExternOp, PlaceholderOp, Tensor
+from whet.compiler.te.lower import lower_layout
 from whet.compiler.te.lower.schedule_ops import schedule_ops
 from whet.compiler.te.primitives.prepack import ahead_stages
 from whet.compiler.te.schedule import Schedule
+from whet.compiler.tir.blocks.lower import SCHEDULED, without_blocks
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import Var
+from whet.compiler.tir.expr import BufferLoad, BufferView, Var
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.printer import expr_text
+from whet.compiler.tir.stmt import Allocate, AllocateConst, BufferStore, DeclBuffer
+from whet.compiler.tir.visit.rewrite import nodes_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -89,7 +93,7 @@ def schedule_to_module(
             "lower(schedule)", "args must be given for a schedule", "lower(s, [A, B, C])"
         )
     check_name("lower", name)
-    buffers, params = get_binds(args, binds=binds)
+    buffers, params = lower_layout.arguments(sch, *get_binds(args, binds=binds))
     if not ahead_stages(sch):
         return IRModule({name: _tuned(_function(Part(sch, buffers, params), name), sch)})
     kernel, ahead, link = split(sch, buffers, params, name)
@@ -104,10 +108,11 @@ def _tuned(func: PrimFunc, sch: Schedule) -> PrimFunc:
     return func if sch.tuned_by is None else func.with_attr("tuned_by", sch.tuned_by)
 
 
-def _function(part: Part, name: str) -> PrimFunc:
+def _function(part: Part, name: str, may_alias: bool = False) -> PrimFunc:
     """The loop nests of one function, with its signature."""
-    body = schedule_ops(part.schedule, part.buffers, part.params)
-    said = {"global_symbol": name, "from_legacy_te_schedule": True, "tir.noalias": True}
+    noalias = PassContext.current().config["tir.noalias"] and not may_alias
+    body = schedule_ops(part.schedule, part.buffers, part.params, noalias)
+    said = {"global_symbol": name, "from_legacy_te_schedule": True, "tir.noalias": noalias}
     func = PrimFunc(tuple(part.params), body, attrs=said)
     if any(isinstance(stage.op, ExternOp) for stage in part.schedule.stages):
         func = verified(func)  # statements of a user's own are in it
@@ -225,6 +230,36 @@ def _named(func: PrimFunc, name: str) -> PrimFunc:
     return func
 
 
+def _with_arrays(func: PrimFunc) -> PrimFunc:
+    """The function whose handles are arrays: the buffers that its body has at their addresses."""
+    handles = {p for p in func.params if isinstance(p, Var) and p.dtype == "handle"}
+    if not handles:
+        return func
+    made = {n.buffer for n in nodes_of(func.body, Allocate, AllocateConst, DeclBuffer)}
+    views: dict[Var, dict[Buffer, None]] = {}
+    for n in nodes_of(func.body, BufferLoad, BufferStore, BufferView):
+        if n.buffer.data in handles and n.buffer not in made:
+            views.setdefault(n.buffer.data, {})[n.buffer] = None
+    body = func.body
+    for others in (list(found)[1:] for found in views.values()):
+        for b in others:  # of the same memory
+            body = DeclBuffer(b, body)
+    arrays = {data: next(iter(found)) for data, found in views.items()}
+    params = [arrays.get(p, p) if isinstance(p, Var) else p for p in func.params]
+    return PrimFunc(tuple(params), body, func.ret_type, None, func.attrs)
+
+
+def _plain(func: PrimFunc, name: str) -> PrimFunc:
+    """The function with plain loops in place of its blocks."""
+    known = func.attrs.get(SCHEDULED)
+    if known is None or known.body is not func.body:
+        return without_blocks(func)
+    attrs = func.without_attr(SCHEDULED).attrs
+    part = Part(known.schedule, dict(known.buffers), list(known.params))
+    made = _function(part, name, may_alias=attrs.get("tir.noalias") is False)
+    return PrimFunc(made.params, made.body, attrs={**attrs, **made.attrs})
+
+
 def _passes(mod: IRModule, target: Target, simple_mode: bool) -> IRModule:
     """The module after the passes; itself when all of it is lowered already."""
     if all(f.attrs.get("lowered") for f in mod.functions.values()):
@@ -232,8 +267,11 @@ def _passes(mod: IRModule, target: Target, simple_mode: bool) -> IRModule:
     described: dict[str, PrimFunc] = {}
     for name, func in mod.functions.items():
         check_name("lower", name)
+        func = _plain(func, name)
         if not isinstance(func.attrs.get("signature"), KernelSignature):
-            func = with_signature(verified(_named(func, name)))
+            func = with_signature(verified(_with_arrays(_named(func, name))))
+            if "tir.noalias" not in func.attrs and not PassContext.current().config["tir.noalias"]:
+                func = func.with_attr("tir.noalias", False)
         described[name] = func
     done = run_passes(IRModule(described), target, simple_mode)
     return done.map(lambda f: f if f.attrs.get("lowered") else f.with_attr("lowered", True))

@@ -9,6 +9,7 @@ from whet.compiler.abi.signature import Ahead
 from whet.compiler.errors import LowerError
 from whet.compiler.te.lang.tensor import ComputeOp, Tensor
 from whet.compiler.te.primitives.prepack import ahead_part, ahead_stages, kernel_part, weights
+from whet.compiler.te.primitives.transform_layout import layout_shape
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import Stage
 from whet.compiler.tir.buffer import Buffer
@@ -102,7 +103,9 @@ def _pack(schedule: Schedule, stage: Stage, buffers: Buffers, params: Params) ->
             f"{t.name} is computed ahead, and takes the place of what it is computed from",
             f"leave {t.name} out of args",
         )
-    return _Pack(stage, given or Buffer(t.name, t.shape, t.dtype), sorted(places))
+    return _Pack(
+        stage, given or Buffer(t.name, tuple(layout_shape(stage, t.shape)), t.dtype), sorted(places)
+    )
 
 
 def _twin(b: Buffer) -> Buffer:

@@ -69,6 +69,16 @@ def bitcode(ll: str) -> bytes:
     return binding.parse_assembly(ll, binding.create_context()).as_bitcode()
 
 
+def from_bitcode(data: bytes) -> str:
+    """Bitcode as LLVM text.
+
+    Raises:
+        RuntimeError: it is none.
+    """
+    binding = llvm()
+    return str(binding.parse_bitcode(data, binding.create_context()))
+
+
 def linked(ll: str, others: Iterable[str], machine: Machine) -> str:
     """LLVM text with what other texts define, which only this module sees.
 

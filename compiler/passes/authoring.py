@@ -14,6 +14,7 @@ from whet.compiler.passes.names import PASS_NAMES, PassInfo
 from whet.compiler.passes.options import checked
 from whet.compiler.passes.table import PASSES, BuildStep
 from whet.compiler.target import Target
+from whet.compiler.tir.blocks.lower import without_blocks
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.visit.renew import defined_once
 
@@ -121,7 +122,8 @@ def lowering_pass(name: str, **given: Any) -> Pass:
 
     def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
         target = (Target.current() or Target("llvm")).canonical()
-        return steps[short](defined_once(func), target, {**context.config, **own})
+        func = defined_once(without_blocks(func))
+        return steps[short](func, target, {**context.config, **own})
 
     return _FunctionPass(PassInfo(f"tir.{short}"), of_functions(run))
 

@@ -15,9 +15,7 @@ OPTIONS: dict[str, Option] = {
     "tir.add_lower_pass": Option(
         list, [], "(phase, pass) pairs: passes that run at the end of phase 0, 1, 2 or 3 of lower()"
     ),
-    "tir.noalias": Option(
-        bool, True, "kernels are compiled as if no two arguments overlap", only=True
-    ),
+    "tir.noalias": Option(bool, True, "kernels are compiled as if no two arguments overlap"),
     **{key: option for step in PASSES for key, option in step.options.items()},
 }
 

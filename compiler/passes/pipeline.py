@@ -61,6 +61,8 @@ def _run(
     always = step.when is None or step.name in context.required_pass
 
     def change(name: str, func: PrimFunc) -> PrimFunc:
+        if step.moves_loads and func.may_overlap:
+            return func
         if always or step.when(contains[name], context.config):  # type: ignore[misc]
             return step.run(func, target, context.config)
         return func

@@ -51,6 +51,8 @@ class Step:
         in_simple_mode: whether ``lower(simple_mode=True)`` runs it.
         when: whether it has anything to do, by what a function contains and the configuration.
         options: its configuration keys.
+        moves_loads: it moves reads past stores to other buffers: left out for functions whose
+            arguments may overlap.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Step:
     in_simple_mode: bool = True
     when: Callable[[Features, PassConfig], bool] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
+    moves_loads: bool = False
 
 
 class BuildStep(NamedTuple):
@@ -206,6 +209,7 @@ PASSES: tuple[Step, ...] = (
         "on vectors, while unrolled loops are loops whose steps are compared",
         phase=2,
         when=lambda has, config: {UNROLLED, VECTORIZED} <= has.kinds,
+        moves_loads=True,
     ),
     Step(
         "InterleaveLanes",
@@ -214,6 +218,7 @@ PASSES: tuple[Step, ...] = (
         "as TransposeLoads, and after it: larger squares are its own",
         phase=2,
         when=lambda has, config: {UNROLLED, VECTORIZED} <= has.kinds,
+        moves_loads=True,
     ),
     Step(
         "InjectVirtualThread",
@@ -272,6 +277,7 @@ PASSES: tuple[Step, ...] = (
         "What a loop adds up in memory added up in registers (Whet's own).",
         "after guards are decided, since a guarded store is left alone, and on vectors",
         phase=3,
+        moves_loads=True,
     ),
     Step(
         "HoistIfThenElse",
@@ -294,6 +300,7 @@ PASSES: tuple[Step, ...] = (
         "on final indices; only where configuration asks, since generators number values",
         phase=3,
         when=lambda has, config: not config["tir.disable_cse_tir"],
+        moves_loads=True,
         options={
             "tir.disable_cse_tir": switch(
                 "no common subexpressions in the loop IR; TVM's default is False, but the "

@@ -19,14 +19,10 @@ from typing import Any, NoReturn
 
 from whet.compiler import settings
 from whet.compiler.abi.artifact import Artifact
-from whet.compiler.abi.binding import bindings
-from whet.compiler.abi.launch import LaunchPlan
-from whet.compiler.abi.layout import scalar
-from whet.compiler.abi.signature import BufferParam, KernelSignature
-from whet.compiler.abi.tuned_by import TunedBy
+from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.errors import ArgumentError, ArtifactError, TargetError
+from whet.compiler.runtime.described import artifact_of, signature_of
 from whet.compiler.runtime.library.export import FORMAT, HEADER, METADATA, READ, compile_files
-from whet.compiler.runtime.library.gpu_code import with_code
 from whet.compiler.runtime.library.integrity import check_whole
 from whet.compiler.runtime.library.source import path_of
 from whet.compiler.runtime.module import Function, Module
@@ -60,6 +56,7 @@ _SAME_TEXT = """
     avx512f avx512cd avx512bw avx512dq avx512vl avx512ifma
 """
 _WAY_OUT = "Module.export_library(path) writes such a file; if this was one, export it again"
+_FORMATS = "formats: so, o, tar; ll and bc, which LLVM compiles"
 _MOST_IMPORTS = 32  # that import each other
 _MOST_BYTES = 1 << 30  # of a file in an archive, which may be a hole or compressed
 SAME_NAMES = frozenset(_SAME_TEXT.split())
@@ -132,7 +129,8 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
 
     Args:
         path: a ``.so``, or an ``.o`` or a ``.tar``, which are linked first, but for an archive
-            with nothing but a GPU's code.
+            with nothing but a GPU's code; LLVM's ``.ll`` and ``.bc``, which are compiled: what
+            :meth:`Module.save` wrote, or any text with functions ``i32 name(DLTensor **, i32)``.
         fmt: the format, where the name does not end in it.
 
     Raises:
@@ -143,13 +141,17 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     request = f"load_module({str(path) if isinstance(path, os.PathLike) else path!r})"
     file = path_of(request, path)
     if not isinstance(fmt, str):
-        raise ArgumentError(request, f"fmt is a str, not {fmt!r}", "formats: so, o, tar")
+        raise ArgumentError(request, f"fmt is a str, not {fmt!r}", _FORMATS)
     if not file.is_file():
         why = "it is a folder" if file.is_dir() else "there is no such file"
         raise MissingFile(request, why)
     kind = (fmt or file.suffix).lstrip(".")
+    if kind in ("ll", "bc"):
+        from whet.compiler.runtime.text_module import load_text
+
+        return load_text(request, file, kind)
     if kind not in ("so", "o", "tar"):
-        raise ArgumentError(request, f"{kind!r} is no format of a library", "formats: so, o, tar")
+        raise ArgumentError(request, f"{kind!r} is no format of a library", _FORMATS)
     check_whole(request, file, kind)
     settings.num_threads()  # the library itself cannot say that the setting is wrong
     module = _module_of(request, file, kind)
@@ -268,8 +270,8 @@ def _described(request: str, data: dict[str, Any], code: LibraryCode | None, dep
         raise ValueError(f"its modules import each other more than {_MOST_IMPORTS} deep")
     if not isinstance(data["target"], dict):
         raise ValueError(f"its target is {data['target']!r}")
-    artifact, linked, parts = _artifact(data), data["linked"], list(data["imports"])
-    others = [_signature(other) for other in data["others"]]
+    artifact, linked, parts = artifact_of(data), data["linked"], list(data["imports"])
+    others = [signature_of(other) for other in data["others"]]
     if linked and code is None:
         raise ValueError("it has code of a CPU, and holds none")
     imports = [_module(request, part, code, depth + 1) for part in parts]
@@ -300,52 +302,6 @@ def _function_of_imports(module: Module, signature: KernelSignature) -> Function
             return found
     device = next((m for m in imported if isinstance(m, SourceModule)), module)
     return _SourceFunction(signature, device)
-
-
-def _signature(data: dict[str, Any]) -> KernelSignature:
-    """The signature that was described.
-
-    Raises:
-        Exception: it is none, of any kind.
-    """
-    signature = KernelSignature.from_json(data)
-    named = (signature.name, *signature.symbols, *signature.asserts)
-    texts = (*named, *(p.name for p in signature.params))
-    extents = [d for p in signature.params if isinstance(p, BufferParam) for d in p.shape]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a name is no text")
-    if not all(not isinstance(d, int) or 0 <= d < 2**63 for d in extents):
-        raise ValueError(f"{extents} are no extents")
-    for p in signature.params:
-        scalar(p.dtype)
-    bindings(signature)
-    return signature
-
-
-def _artifact(data: dict[str, Any]) -> Artifact:
-    signatures, kernels = (
-        tuple(_signature(s) for s in data.get(key, ())) for key in ("signatures", "kernels")
-    )
-    plans = tuple(LaunchPlan.from_json(plan) for plan in data.get("plans", ()))
-    source = data.get("source", "")
-    tuned_by = _tuned_by(data.get("tuned_by"), signatures)
-    made = Artifact(b"", signatures, data["target"], source, plans, kernels, tuned_by=tuned_by)
-    return with_code(made, data)
-
-
-def _tuned_by(said: Any, signatures: tuple[KernelSignature, ...]) -> dict[str, TunedBy]:
-    """Function -> where its config comes from; earlier libraries say it once, or not at all.
-
-    Raises:
-        ValueError: it is no such data.
-    """
-    if said is None:
-        return {}
-    if isinstance(said, dict) and "how" in said and isinstance(said["how"], str):
-        said = {s.name: said for s in signatures[:1]}
-    if not isinstance(said, dict):
-        raise ValueError(f"{said!r} does not say where configs come from")
-    return {name: TunedBy.from_json(one) for name, one in said.items()}
 
 
 def _check_processor(request: str, target: dict[str, Any]) -> None:

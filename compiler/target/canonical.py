@@ -35,7 +35,8 @@ def canonical(target: Target) -> Target:
     """
     if target.kind == "cuda":
         return target if all(map(target.attrs.get, _GPU)) else _canonical_gpu(target)
-    if "mtriple" not in target.kind.row.options:
+    kind = target.kind.row
+    if kind.absent or "mtriple" not in kind.options:
         return target  # a kind that LLVM has no part in
     attrs = target.attrs
     if attrs.get("mcpu") != "native" and all(name in attrs for name in _CPU):

@@ -11,7 +11,7 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError, TargetError, nearest
 from whet.compiler.target.canonical import canonical
-from whet.compiler.target.kinds import KINDS
+from whet.compiler.target.kinds import DEVICE_TYPES, KINDS, OTHER_KINDS
 from whet.compiler.target.parse import option_name, parse
 from whet.compiler.target.short import short_form
 from whet.compiler.target.tags import find_tag, tag_names
@@ -19,8 +19,6 @@ from whet.compiler.target.values import Attributes, Features, KindName, Option
 
 _current: ContextVar[tuple[Target, ...]] = ContextVar("whet_target", default=())
 
-DEVICE_TYPES = {"cpu": 1, "cuda": 2}
-"""Device -> its number in DLPack; any other one has that of an extension."""
 _EXTENSION = 12
 
 
@@ -205,8 +203,8 @@ class Target:
 
     @property
     def vtcm_capacity(self) -> int:
-        """Bytes of a Hexagon's own memory: 0, no kind here has any."""
-        return 0
+        """Bytes of a Hexagon's own memory; 0 where there is none."""
+        return int(self.attrs.get("vtcm_capacity", 0))
 
     @property
     def supports_integer_dot_product(self) -> bool:
@@ -349,8 +347,8 @@ class Target:
 
     @staticmethod
     def list_kinds() -> list[str]:
-        """The kinds that can be asked for."""
-        return sorted(KINDS)
+        """The kinds that can be asked for; code is made for those in ``whet.target.KINDS``."""
+        return sorted({*KINDS, *OTHER_KINDS})
 
     def __enter__(self) -> Target:
         _current.set((*_current.get(), self))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, NoReturn, TypeVar
 
-from whet.compiler.target.kinds import KINDS, TargetKind
+from whet.compiler.target.kinds import TargetKind, row_of
 from whet.compiler.target.parse import option_name
 
 T = TypeVar("T", str, int)
@@ -23,7 +23,7 @@ class KindName(str):
     @property
     def row(self) -> TargetKind:
         """The kind's row in the table of kinds."""
-        return KINDS[self]
+        return row_of(self)
 
 
 def _refuse(attrs: Any, *_: object, **__: object) -> NoReturn:

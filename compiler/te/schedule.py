@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any
 from whet.compiler.absent import missing_member
 from whet.compiler.errors import ArgumentError, ScheduleError
 from whet.compiler.te.lang.graph import post_order
-from whet.compiler.te.lang.relations import Fuse, IterVarAttr, Rebase, Singleton, Split
+from whet.compiler.te.lang.relations import (
+    ROOT,
+    Fuse,
+    IterVarAttr,
+    Rebase,
+    Singleton,
+    Split,
+    Transform,
+)
 from whet.compiler.te.lang.tensor import Operation, Tensor
-from whet.compiler.te.primitives import cache, scans
+from whet.compiler.te.primitives import cache, groups, scans
 from whet.compiler.te.primitives import normalize as rebasing
 from whet.compiler.te.primitives import rfactor as factoring
 from whet.compiler.te.primitives.auto_inline import (
-    inline_all,
-    is_broadcast,
-    is_elementwise,
-    is_injective,
+    AutoInlineBroadcast,
+    AutoInlineElemWise,
+    AutoInlineInjective,
 )
 from whet.compiler.te.schedule_trace.definitions import Record
 from whet.compiler.te.schedule_trace.records import records
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound",
     "IterVarAttr", "Rebase", "Schedule", "ScheduleOps", "Singleton", "Split", "Stage", "Trace",
-    "create_schedule",
+    "Transform", "create_schedule",
 ]  # fmt: skip
 
 
@@ -65,7 +72,7 @@ class Schedule:
     Attributes:
         outputs: the operations it was made for.
         stages: producers before consumers.
-        groups: none, stages are not grouped.
+        groups: what ``create_group`` made, in order.
         stage_map: operation -> stage; an operation that a primitive replaced still finds its stage.
         trace: every primitive applied, in order.
         tuned_by: where its config comes from, a ``TunedBy``; None: no log was asked.
@@ -76,6 +83,7 @@ class Schedule:
     cache_write = cache.cache_write
     cache_read = cache.cache_read
     rfactor = factoring.rfactor
+    create_group = groups.create_group
     normalize = rebasing.normalize
 
     def __init__(self, outputs: Sequence[Operation]) -> None:
@@ -98,7 +106,9 @@ class Schedule:
             """An error that says where a primitive of TVM's went."""
             raise missing_member(Schedule, name)
 
-    def __getitem__(self, key: Tensor | Operation) -> Stage:
+    def __getitem__(self, key: Tensor | Operation | Stage) -> Stage:
+        if isinstance(key, Stage) and any(key is g for g in self.groups):
+            return key
         op = key.op if isinstance(key, Tensor) else key
         if not isinstance(op, Operation):
             raise ScheduleError(
@@ -159,12 +169,13 @@ class Schedule:
                     waiting.append(x)
         return False
 
-    def insert_stage(self, before: Stage, op: Operation, scope: str) -> Stage:
-        """A new stage for ``op``, computed before another one."""
+    def insert_stage(self, before: Stage, op: Operation, scope: str, like: Stage) -> Stage:
+        """A new stage for ``op``, computed before another one, in the group of ``like``."""
         stage = Stage(self, op)
-        stage.scope = scope
+        stage.scope, stage.group = scope, like.group
         self.stages.insert(self.stages.index(before), stage)
         self.stage_map[op] = stage
+        stage.detach(ROOT)
         scans.join(stage)
         return stage
 
@@ -184,12 +195,12 @@ class Schedule:
     def copy(self) -> Schedule:
         """The same schedule with stages of its own; axes, tensors and operations are shared."""
         new = Schedule.__new__(Schedule)
-        new.outputs, new.groups, new._read, new.tuned_by = list(self.outputs), [], {}, self.tuned_by
+        new.outputs, new._read, new.tuned_by = list(self.outputs), {}, self.tuned_by
         new.trace = Trace(list(self.outputs), list(self.trace.steps))
-        twins = {s: s.copied(new) for s in self.stages}
+        twins = {s: s.copied(new) for s in (*self.stages, *self.groups)}
         for twin in twins.values():
             twin.move(twins)
-        new.stages = list(twins.values())
+        new.stages, new.groups = ([twins[s] for s in x] for x in (self.stages, self.groups))
         new.stage_map = {op: twins[s] for op, s in self.stage_map.items()}
         return new
 
@@ -309,45 +320,6 @@ class Trace(Replayable):
         """
         check_data(data)
         return StoredTrace(data)
-
-
-def AutoInlineElemWise(sch: Schedule) -> None:
-    """Inline each stage that reads its tensors at its own element: ``A[i, j] + B[i, j]``.
-
-    Outputs stay, and so do stages to which a primitive was applied.
-
-    >>> A = te.placeholder((8,), name="A")
-    >>> T = te.compute((8,), lambda i: A[i] * 2.0, name="T")
-    >>> U = te.compute((8,), lambda i: T[i] + 1.0, name="U")
-    >>> s = te.create_schedule(U.op)
-    >>> te.schedule.AutoInlineElemWise(s)
-    >>> print(lower(s, [A, U]))
-    def main(A: float32[8], U: float32[8]):
-        for i in range(8):
-            U[i] = A[i] * float32(2.0) + float32(1.0)
-
-    Raises:
-        ArgumentError: for anything but a schedule.
-    """
-    inline_all(_checked(sch, f"AutoInlineElemWise({sch!r})"), is_elementwise)
-
-
-def AutoInlineBroadcast(sch: Schedule) -> None:
-    """Inline each stage that reads its tensors at some of its own axes, in order: ``A[j]``.
-
-    Raises:
-        ArgumentError: for anything but a schedule.
-    """
-    inline_all(_checked(sch, f"AutoInlineBroadcast({sch!r})"), is_broadcast)
-
-
-def AutoInlineInjective(sch: Schedule) -> None:
-    """Inline each stage that is no reduction, wherever it reads.
-
-    Raises:
-        ArgumentError: for anything but a schedule.
-    """
-    inline_all(_checked(sch, f"AutoInlineInjective({sch!r})"), is_injective)
 
 
 def InferBound(schedule: Schedule) -> dict[e.IterVar, e.Range]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,23 @@ from whet.compiler.te.lang.relations import (
     Relation,
     Singleton,
     Split,
+    Transform,
 )
 from whet.compiler.te.lang.scan import ScanOp
-from whet.compiler.te.lang.tensor import ComputeOp, Operation
+from whet.compiler.te.lang.tensor import (
+    ComputeOp,
+    GroupOp,
+    HybridOp,
+    Operation,
+    PlaceholderOp,
+    TensorComputeOp,
+)
 from whet.compiler.te.primitives import annotate, loops, storage
 from whet.compiler.te.primitives import compute_at as attach
 from whet.compiler.te.primitives import tensorize as tensorizing
-from whet.compiler.tir.expr import COMM_REDUCE, IterVar, PrimExpr
+from whet.compiler.te.primitives import transform_layout as layouts
+from whet.compiler.tir.expr import COMM_REDUCE, TENSORIZED, IterVar, PrimExpr
+from whet.compiler.tir.layouts.index_map import IndexMap
 
 __all__ = [
     "AHEAD",
@@ -44,6 +55,7 @@ if TYPE_CHECKING:
 
 
 _unannotated = cache(IterVarAttr)
+Place = tuple[int, "Stage | None", "IterVar | None"]
 
 
 class Stage:
@@ -65,7 +77,10 @@ class Stage:
         double_buffered: True after ``double_buffer``.
         nontemporal: the alignment of ``store_nontemporal`` in bytes; 0 without it.
         scan: the stage of the recurrence at whose steps it is computed, if not elsewhere.
-        group: None, and ``num_child_stages`` 0: stages are not grouped.
+        layout: how its result lies in memory, after ``transform_layout``; the maps are
+            ``layout_transforms``; ``axis_separators``: the dimensions before which one stands.
+        rolls: True after ``rolling_buffer``.
+        group: the group that it belongs to, a stage without loops; None outside of all groups.
     """
 
     # the primitives, a function each
@@ -90,6 +105,8 @@ class Stage:
     double_buffer = storage.double_buffer
     store_nontemporal = storage.store_nontemporal
     set_store_predicate = storage.set_store_predicate
+    rolling_buffer = storage.rolling_buffer
+    transform_layout = layouts.transform_layout
 
     def __init__(self, schedule: Schedule, op: Operation) -> None:
         self.schedule = schedule
@@ -105,19 +122,27 @@ class Stage:
         self.double_buffered: bool = False
         self.nontemporal: int = 0
         self.scan: Stage | None = None
-        self.group: Any = None
-        self.num_child_stages = 0
+        self.group: Stage | None = None
+        self.layout: list[Transform] = []
+        self.axis_separators: list[int] = []
+        self.rolls: bool = False
         self.reset_axes()
 
     def reset_axes(self) -> None:
         """Begin with the operation's own axes."""
         axes: list[IterVar] = []
-        if isinstance(self.op, (ComputeOp, ScanOp)):
+        if isinstance(self.op, (ComputeOp, HybridOp, ScanOp)):
             axes = [*self.op.axis, *self.op.reduce_axis]
         self.all_iter_vars = list(axes)
         self.leaf_iter_vars: list[IterVar] = list(axes)
         self.relations: list[Relation] = []
         self.iter_var_attrs: dict[IterVar, IterVarAttr] = {}
+        if isinstance(self.op, TensorComputeOp):
+            self.leaf_iter_vars = list(self.op.loops)
+            tile = self.op.tile
+            self.iter_var_attrs[tile] = replace(
+                self.attr(tile), iter_type=TENSORIZED, tensor_intrin=self.op.intrin
+            )
 
     @property
     def first_reduce(self) -> int:
@@ -138,16 +163,54 @@ class Stage:
         """The annotations of an axis or loop so far."""
         return self.iter_var_attrs.get(axis) or _unannotated(axis.iter_type)
 
+    @property
+    def children(self) -> list[Stage]:
+        """The stages and groups that belong to this one, which is a group."""
+        if not isinstance(self.op, GroupOp):
+            return []
+        return [s for s in (*self.schedule.stages, *self.schedule.groups) if s.group is self]
+
+    @property
+    def num_child_stages(self) -> int:
+        """The number of stages and groups that belong to this one; 0 for any but a group."""
+        return len(self.children)
+
+    @property
+    def layout_transforms(self) -> list[IndexMap]:
+        """The maps of ``transform_layout``, in order."""
+        return [t.forward_transform for t in self.layout]
+
+    @property
+    def place(self) -> Place:
+        """Where it is computed: ``attach_type``, ``attach_stage``, ``attach_ivar``."""
+        return self.attach_type, self.attach_stage, self.attach_ivar
+
+    def put(self, place: Place) -> None:
+        """Compute the stage at a place, and what belongs to it and stands nowhere else."""
+        along = [
+            s
+            for s in self.children
+            if s.place == self.place and not isinstance(s.op, PlaceholderOp)
+        ]
+        self.attach_type, self.attach_stage, self.attach_ivar = place
+        for s in along:
+            s.put(place)
+
     def detach(self, kind: int) -> None:
-        """Attach the stage nowhere; at the root, what a recurrence needs is computed in its steps.
+        """Attach the stage nowhere.
+
+        At the root, one of a group is computed where the group is, and what a recurrence needs is
+        computed in its steps.
 
         Args:
             kind: ``ROOT``, ``INLINE`` or ``AHEAD``.
         """
-        self.attach_type, self.attach_stage, self.attach_ivar = kind, None, None
-        if kind == ROOT and self.scan is not None and isinstance(self.scan.op, ScanOp):
-            self.attach_type, self.attach_stage = AT, self.scan
-            self.attach_ivar = self.scan.op.scan_axis
+        place: Place = (kind, None, None)
+        if kind == ROOT and self.group is not None:
+            place = self.group.place
+        elif kind == ROOT and self.scan is not None and isinstance(self.scan.op, ScanOp):
+            place = (AT, self.scan, self.scan.op.scan_axis)
+        self.put(place)
 
     def record(
         self, primitive: str, *args: Any, results: Sequence[Any] = (), **options: Any
@@ -168,8 +231,19 @@ class Stage:
         new.schedule = schedule
         new.all_iter_vars, new.leaf_iter_vars = list(self.all_iter_vars), list(self.leaf_iter_vars)
         new.relations, new.iter_var_attrs = list(self.relations), dict(self.iter_var_attrs)
-        new.launch_threads = list(self.launch_threads)
+        new.launch_threads, new.layout = list(self.launch_threads), list(self.layout)
         return new
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled; a stage of an earlier version has no groups or layouts."""
+        new: dict[str, Any] = {
+            "scan": None,
+            "group": None,
+            "layout": [],
+            "axis_separators": [],
+            "rolls": False,
+        }
+        self.__dict__.update({**new, **state})
 
     def move(self, twins: Mapping[Stage, Stage]) -> None:
         """Name the stages of another schedule instead of this one's."""
@@ -177,6 +251,8 @@ class Stage:
             self.attach_stage = twins[self.attach_stage]
         if self.scan is not None:
             self.scan = twins[self.scan]
+        if self.group is not None:
+            self.group = twins[self.group]
 
     def __repr__(self) -> str:
         return f"stage({self.op.name})"

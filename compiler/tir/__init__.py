@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from whet.compiler.absent import missing
+from whet.compiler.homes import imported
 from whet.compiler.tir.buffer import Buffer, decl_buffer
 from whet.compiler.tir.expr import (
     EQ,
@@ -50,6 +51,8 @@ from whet.compiler.tir.function import (
     IRModule,
     PrimFunc,
 )
+from whet.compiler.tir.layouts.data_layout import BijectiveLayout, Layout, bijective_layout, layout
+from whet.compiler.tir.layouts.index_map import IndexMap
 from whet.compiler.tir.ops import mathematics, ops, reducers
 from whet.compiler.tir.ops.bits import (
     bitwise_and,
@@ -80,6 +83,9 @@ from whet.compiler.tir.stmt import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRegion,
     BufferStore,
     DeclBuffer,
     Evaluate,
@@ -87,6 +93,7 @@ from whet.compiler.tir.stmt import (
     ForKind,
     IfThenElse,
     LetStmt,
+    MatchBufferRegion,
     SeqStmt,
     Stmt,
     While,
@@ -118,13 +125,20 @@ __all__ = [
     "NE",
     "Add",
     "Allocate",
+    "BijectiveLayout",
+    "Layout",
+    "bijective_layout",
+    "layout",
     "AllocateConst",
     "And",
     "AssertStmt",
     "AttrStmt",
+    "Block",
+    "BlockRealize",
     "Broadcast",
     "Buffer",
     "BufferLoad",
+    "BufferRegion",
     "BufferStore",
     "BufferView",
     "Call",
@@ -141,11 +155,13 @@ __all__ = [
     "ForKind",
     "GlobalVar",
     "IRModule",
+    "IndexMap",
     "IfThenElse",
     "IntImm",
     "IterVar",
     "Let",
     "LetStmt",
+    "MatchBufferRegion",
     "Max",
     "Min",
     "Mod",
@@ -199,10 +215,18 @@ __all__ = [
 
 
 _LATER = ("analysis", "ir_builder", "stmt_functor", "transform")
+_HOMES = {
+    "Schedule": "whet.compiler.te.blocks.schedule:Schedule",
+    "ScheduleError": "whet.compiler.errors:ScheduleError",
+}
+"""Names that a room above defines, loaded when they are first used."""
 
 
 def __getattr__(name: str) -> Any:
     """The modules beside the nodes, loaded when they are first asked for by these names."""
     if name in _LATER:
         return import_module(f"{__name__}.{name}")
+    if name in _HOMES:
+        found = globals()[name] = imported(_HOMES[name])
+        return found
     raise missing(__name__, "tir", name)

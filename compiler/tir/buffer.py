@@ -12,13 +12,13 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.constants import cast, const, convert
-from whet.compiler.tir.expr import BufferLoad, Call, IntImm, PrimExpr, Ramp, Var
+from whet.compiler.tir.expr import BufferLoad, Call, IntImm, PrimExpr, Ramp, Var, int_value
 from whet.compiler.tir.node import Node, node_class
 from whet.compiler.tir.stmt import BufferStore
 
 _ZERO = IntImm("int32", 0)
 #: the masks of :meth:`Buffer.access_ptr`
-_ACCESS = {"r": 1, "w": 2, "rw": 3}
+_ACCESS = {"r": 1, "w": 2, "rw": 3, "wr": 3}
 
 
 def check_indices(indices: Sequence[PrimExpr], of: str = "a buffer") -> None:
@@ -123,8 +123,12 @@ class Buffer(Node):
             access_mask: ``"r"``, ``"w"`` or ``"rw"``; also 1, 2 or 3.
             ptr_type: type of the pointer; only ``"handle"`` is known.
             content_lanes: elements in what the pointer points to.
-            offset: elements from the first one.
+            offset: elements of memory from the first one: strides are not looked at.
             extent: elements that may be accessed; all from ``offset`` on by default.
+
+        Raises:
+            ArgumentError: for another mask, and for an offset into a buffer of which no dimension
+                has stride 1 where it is no multiple of its strides.
         """
         mask = _ACCESS.get(access_mask, 0) if isinstance(access_mask, str) else access_mask
         if mask not in (1, 2, 3):
@@ -132,7 +136,7 @@ class Buffer(Node):
                 f"{self.name}.access_ptr({access_mask!r})", "the mask is 'r', 'w' or 'rw'"
             )
         if extent is None:
-            extent = self._size() - offset
+            extent = self._span() - offset
         if content_lanes > 1:
             extent = extent // content_lanes
         first = BufferLoad(self, self._element(convert(offset)), self.dtype)
@@ -140,21 +144,44 @@ class Buffer(Node):
 
     def get_flattened_buffer(self) -> Buffer:
         """The same memory as a buffer of one dimension."""
-        strided = self.strides and self.shape
-        size = self.shape[0] * self.strides[0] if strided else self._size()
-        return replace(self, shape=(size,), strides=())
+        return replace(self, shape=(self._span(),), strides=())
 
-    def _size(self) -> PrimExpr:
-        """The number of elements of a compact array of this shape."""
+    def _span(self) -> PrimExpr:
+        """The number of elements of memory that the array takes, gaps among them."""
+        if self.strides and self.shape:
+            return self.shape[0] * self.strides[0]
         return reduce(mul, self.shape, const(1))
 
     def _element(self, offset: PrimExpr) -> tuple[PrimExpr, ...]:
-        """The indices of the element number ``offset``, counted in row-major order."""
+        """Indices whose place is ``offset`` elements of memory from the first one."""
+        if self.strides:
+            return self._strided_element(offset)
         out: list[PrimExpr] = []
         for d in reversed(self.shape[1:]):
             out.append(offset % d)
             offset = offset // d
         return tuple(reversed([*out, offset][: self.ndim]))
+
+    def _strided_element(self, offset: PrimExpr) -> tuple[PrimExpr, ...]:
+        """An address is no access: an index may be larger than its dimension."""
+        steps = [int_value(x) for x in self.strides]
+        indices: list[PrimExpr] = [const(0)] * self.ndim
+        if 1 in steps:
+            indices[steps.index(1)] = offset
+            return tuple(indices)
+        rest = int_value(offset)
+        if rest is not None:
+            known = [(x, d) for d, x in enumerate(steps) if x]
+            for step, d in sorted(known, reverse=True):
+                indices[d], rest = const(rest // step), rest % step
+        if rest != 0:
+            strides = ", ".join(map(str, self.strides))
+            raise ArgumentError(
+                f"{self.name}.access_ptr(offset={offset})",
+                f"no dimension has stride 1, and it is no multiple of the strides ({strides})",
+                "declare it with a dimension of stride 1, or give offset=0 and pass the offset on",
+            )
+        return tuple(indices)
 
     def _check(self, indices: Sequence[Any], method: str) -> None:
         if len(indices) != self.ndim:

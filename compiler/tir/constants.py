@@ -186,7 +186,7 @@ def wrapped(value: int, dtype: str) -> int:
 
 def _limits(dtype: str) -> tuple[int | float, int | float]:
     """The least and the greatest finite value of a type."""
-    name = dt.check(dtype)
+    name = dt.element(dt.check(dtype))
     if dt.is_float(name):
         return -_FLOAT_MAX[name], _FLOAT_MAX[name]
     return (False, True) if dt.is_bool(name) else dt.int_range(name)

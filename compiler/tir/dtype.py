@@ -94,6 +94,10 @@ _ALIASES = {
 }
 
 
+#: types that TVM packs several to a byte
+PARTS_OF_BYTES = ("int1", "int2", "int4", "uint2", "uint4")
+
+
 def usual(name: str) -> str:
     """The usual one of a type's names; a name that is no type's as it is."""
     return _ALIASES.get(name, name)
@@ -122,9 +126,11 @@ def _checked(dtype: str) -> str:
     name = usual(name)
     if name in _BITS and (not x or (count.isdecimal() and int(count) > 0)):
         return vector(name, int(count)) if x else name
-    raise ArgumentError(
-        f"dtype {dtype!r}", "there is no such data type", "known: " + ", ".join(_BITS)
-    )
+    why, way_out = "there is no such data type", ""
+    if name in PARTS_OF_BYTES:
+        why = "no array is kept of elements smaller than a byte"
+        way_out = "keep two in an int8, and take them apart with >> and &\n"
+    raise ArgumentError(f"dtype {dtype!r}", why, f"{way_out}known: {', '.join(_BITS)}")
 
 
 def int_range(name: str) -> tuple[int, int]:

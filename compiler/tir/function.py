@@ -20,7 +20,8 @@ class PrimFunc(Node):
 
     Attributes:
         params: buffers and scalar variables, in the order of the caller's arguments; a handle that
-            is a key of the ``buffer_map`` it is made with is replaced by the buffer.
+            is a key of the ``buffer_map`` it is made with is replaced by the buffer. ``lower``
+            takes a handle for the buffer that the body has there (``ib.pointer``, ``buffer.data``).
         body: what it does.
         ret_type: None: a function returns nothing.
         attrs: ``global_symbol`` is its name; ``lowered`` says that the passes have run;
@@ -41,6 +42,7 @@ class PrimFunc(Node):
         if not isinstance(self.params, (tuple, list)) or not isinstance(self.body, Stmt):
             raise _no_function(self.params, self.body)
         given = buffer_map if isinstance(buffer_map, Mapping) else {}
+        self.params = tuple(getattr(p, "asobject", lambda p=p: p)() for p in self.params)
         self.params = tuple(given.get(p, p) if isinstance(p, Var) else p for p in self.params)
         for p in self.params:
             if not isinstance(p, (Buffer, Var)):
@@ -72,6 +74,11 @@ class PrimFunc(Node):
     def name(self) -> str:
         """The attribute ``global_symbol``, ``"main"`` without one."""
         return str(self.attrs.get("global_symbol", "main"))
+
+    @property
+    def may_overlap(self) -> bool:
+        """True where its arguments may share memory: the attribute ``tir.noalias`` is False."""
+        return not self.attrs.get("tir.noalias", True)
 
     def script(self, tir_prefix: str = "T", show_meta: bool = False) -> str:
         """The function as Python-like text; the arguments are TVM's and change nothing."""

@@ -27,7 +27,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer, check_indices, decl_buffer
 from whet.compiler.tir.constants import cast, const, convert, is_number
-from whet.compiler.tir.expr import Broadcast, BufferLoad, IntImm, IterVar, PrimExpr, Var
+from whet.compiler.tir.expr import Broadcast, BufferLoad, IntImm, IterVar, PrimExpr, SizeVar, Var
 from whet.compiler.tir.stmt import (
     PARALLEL,
     SERIAL,
@@ -205,8 +205,12 @@ class IRBuilder:
         return BufferVar(self, buffer, None)
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
-        """An address that something else provides, of elements of ``content_type``."""
-        return BufferVar(self, decl_buffer((1,), content_type, name, scope=scope), None)
+        """An address that something else provides, of elements of ``content_type``.
+
+        As a parameter of a PrimFunc it is an array of one dimension, of any size.
+        """
+        size = SizeVar(f"{name}_size")
+        return BufferVar(self, decl_buffer((size,), content_type, name, scope=scope), None)
 
     def buffer_ptr(self, buffer: Buffer, shape: Sequence[Any] | None = None) -> BufferVar:
         """Reads and writes of a buffer; as an array of ``shape`` where one is given."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from whet.compiler.homes import imported
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import (
     COMPARISONS,
@@ -55,6 +56,7 @@ from whet.compiler.tir.stmt import (
     SeqStmt,
     Stmt,
     While,
+    has_blocks,
     is_nothing,
 )
 from whet.compiler.tir.tracing.traced import shown
@@ -247,15 +249,21 @@ def expr_text(node: Any) -> str:
     return Printer().expr(node)
 
 
+#: the printer of what has blocks, which reads like TVMScript
+_SCRIPT = "whet.compiler.tir.blocks.script:ScriptPrinter"
+
+
 def stmt_text(stmt: Stmt) -> str:
     """A statement as text."""
-    p = Printer()
+    p = imported(_SCRIPT)() if has_blocks(stmt) else Printer()
     p.stmt(stmt, 0)
     return "\n".join(p.lines)
 
 
 def function_text(func: PrimFunc) -> str:
     """A function as text: a signature line and the loops."""
+    if has_blocks(func.body):
+        return str(imported(_SCRIPT)().function(func))
     p = Printer()
     params = []
     for x in func.params:

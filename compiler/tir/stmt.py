@@ -207,6 +207,67 @@ class AttrStmt(Stmt):
             self.infer()
 
 
+@node_class()
+class BufferRegion(Node):
+    """A part of a buffer: a range of indices along each dimension."""
+
+    buffer: Buffer
+    region: tuple[Range, ...]
+
+    def __post_init__(self) -> None:
+        self.region = tuple(self.region)
+
+
+@node_class()
+class MatchBufferRegion(Node):
+    """``buffer`` is, within a block, another name of the part ``source`` of a larger one."""
+
+    buffer: Buffer
+    source: BufferRegion
+
+
+@node_class()
+class Block(Stmt):
+    """A computation over axes of its own, whatever the loops around it are.
+
+    Attributes:
+        iter_vars: the axes, data-parallel or reduced, each with its domain.
+        reads, writes: the regions that it reads and writes, in terms of the axes.
+        name_hint: its name, by which a ``tir.Schedule`` finds it.
+        init: what is done where all reduced axes have their first values, before ``body``.
+        alloc_buffers: buffers that exist, uninitialised, within it.
+        match_buffers: other names of parts of buffers.
+        annotations: notes by name.
+    """
+
+    iter_vars: tuple[IterVar, ...]
+    reads: tuple[BufferRegion, ...]
+    writes: tuple[BufferRegion, ...]
+    name_hint: str
+    body: Stmt
+    init: Stmt | None = None
+    alloc_buffers: tuple[Buffer, ...] = ()
+    match_buffers: tuple[MatchBufferRegion, ...] = ()
+    annotations: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("iter_vars", "reads", "writes", "alloc_buffers", "match_buffers"):
+            setattr(self, name, tuple(getattr(self, name) or ()))
+        self.annotations = dict(self.annotations or {})
+
+
+@node_class()
+class BlockRealize(Stmt):
+    """``block`` with a value for each of its axes, where ``predicate`` holds."""
+
+    iter_values: tuple[PrimExpr, ...]
+    predicate: PrimExpr
+    block: Block
+
+    def __post_init__(self) -> None:
+        self.infer()
+
+
 @node_class("value")
 class Evaluate(Stmt):
     """``value`` computed for its side effect; a constant stands for doing nothing."""
@@ -222,6 +283,22 @@ def nothing() -> Stmt:
 def is_nothing(stmt: Stmt) -> bool:
     """True for the statement that does nothing."""
     return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
+
+
+def has_blocks(stmt: Stmt) -> bool:
+    """True if a block is the statement or a part of it."""
+    stack: list[Any] = [stmt]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, (Block, BlockRealize)):
+            return True
+        if isinstance(n, SeqStmt):
+            stack += n.seq
+        elif isinstance(n, IfThenElse):
+            stack += (n.then_case, n.else_case)
+        else:
+            stack.append(getattr(n, "body", None)) if isinstance(n, Stmt) else None
+    return False
 
 
 def seq(*stmts: Stmt) -> Stmt:

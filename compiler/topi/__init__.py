@@ -28,9 +28,17 @@ from whet.compiler.topi.transform import (
 )
 
 if TYPE_CHECKING:
-    from whet.compiler.topi import image
+    from whet.compiler.topi import image, vision
+    from whet.compiler.topi.algebra import csr as sparse
     from whet.compiler.topi.algebra.determinant import det
+    from whet.compiler.topi.algebra.fourier import dft, stft
     from whet.compiler.topi.algebra.products import einsum, tensordot
+    from whet.compiler.topi.fixed_point import (
+        ceil_log2,
+        fixed_point_multiply,
+        fixed_point_multiply_per_axis,
+        reinterpret,
+    )
     from whet.compiler.topi.indexed.gather import gather, gather_nd
     from whet.compiler.topi.indexed.places import (
         arange,
@@ -50,10 +58,41 @@ if TYPE_CHECKING:
         strided_set,
     )
     from whet.compiler.topi.indexed.sorting import argsort, searchsorted, sort, topk
+    from whet.compiler.topi.indexed.sparse_tensors import (
+        sparse_fill_empty_rows,
+        sparse_reshape,
+        sparse_to_dense,
+    )
+    from whet.compiler.topi.indexed.unique import argwhere, unique
+    from whet.compiler.topi.indexed.views import (
+        adv_index,
+        collapse_sum,
+        expand_like,
+        ndarray_size,
+        shape,
+        sliding_window,
+    )
 
 _LATE = {
     "algebra.determinant": ("det",),
     "algebra.products": ("einsum", "tensordot"),
+    "algebra.fourier": ("dft", "stft"),
+    "fixed_point": (
+        "ceil_log2",
+        "fixed_point_multiply",
+        "fixed_point_multiply_per_axis",
+        "reinterpret",
+    ),
+    "indexed.sparse_tensors": ("sparse_fill_empty_rows", "sparse_reshape", "sparse_to_dense"),
+    "indexed.unique": ("argwhere", "unique"),
+    "indexed.views": (
+        "adv_index",
+        "collapse_sum",
+        "expand_like",
+        "ndarray_size",
+        "shape",
+        "sliding_window",
+    ),
     "indexed.gather": ("gather", "gather_nd"),
     "indexed.places": (
         *("arange", "dynamic_strided_slice", "matrix_set_diag", "meshgrid", "one_hot"),
@@ -63,11 +102,31 @@ _LATE = {
     "indexed.sorting": ("argsort", "searchsorted", "sort", "topk"),
 }
 """Modules of operators that few programs have, imported as they are asked for."""
+_MODULES = {"image": "image", "sparse": "algebra.csr", "vision": "vision"}
 _HOMES = {name: f"{__name__}.{module}:{name}" for module, names in _LATE.items() for name in names}
 
 __all__ = [
     *elementwise.__all__,
     "SCHEDULES",
+    "dft",
+    "stft",
+    "ceil_log2",
+    "fixed_point_multiply",
+    "fixed_point_multiply_per_axis",
+    "reinterpret",
+    "sparse_fill_empty_rows",
+    "sparse_reshape",
+    "sparse_to_dense",
+    "argwhere",
+    "unique",
+    "adv_index",
+    "collapse_sum",
+    "expand_like",
+    "ndarray_size",
+    "shape",
+    "sliding_window",
+    "sparse",
+    "vision",
     "all",
     "any",
     "arange",
@@ -129,10 +188,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "image":
+    if name in _MODULES:
         from importlib import import_module
 
-        return import_module(f"{__name__}.image")
+        return import_module(f"{__name__}.{_MODULES[name]}")
     if name in _HOMES:
         found = globals()[name] = imported(_HOMES[name])
         return found

@@ -17,7 +17,13 @@ from whet.compiler.topi.tag import BROADCAST, ELEMWISE
 
 __all__ = [
     "abs",
+    "acos",
+    "acosh",
     "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -27,11 +33,15 @@ __all__ = [
     "ceil",
     "clip",
     "cos",
+    "cosh",
     "divide",
     "elemwise_sum",
     "equal",
     "erf",
     "exp",
+    "fast_erf",
+    "fast_exp",
+    "fast_tanh",
     "floor",
     "floor_divide",
     "floor_mod",
@@ -67,6 +77,7 @@ __all__ = [
     "sigmoid",
     "sign",
     "sin",
+    "sinh",
     "sqrt",
     "subtract",
     "tan",
@@ -173,6 +184,15 @@ tanh = unary("tanh", m.tanh)
 sigmoid = unary("sigmoid", m.sigmoid)
 erf = unary("erf", m.erf)
 sin = unary("sin", m.sin)
+sinh = unary("sinh", m.sinh)
+cosh = unary("cosh", m.cosh)
+asin = unary("asin", m.asin)
+acos = unary("acos", m.acos)
+atan = unary("atan", m.atan)
+asinh = unary("asinh", m.asinh)
+acosh = unary("acosh", m.acosh)
+atanh = unary("atanh", m.atanh)
+fast_exp, fast_erf, fast_tanh = exp, erf, tanh  # TVM approximates these
 cos = unary("cos", m.cos)
 floor = unary("floor", m.floor)
 ceil = unary("ceil", m.ceil)
@@ -181,7 +201,7 @@ round = unary("round", m.round)
 abs = unary("abs", m.abs)
 negative = unary("negative", ops.negate)
 identity = unary("identity", lambda x: x)
-bitwise_not = unary("bitwise_not", ops.bitwise_not)
+bitwise_not = unary("bitwise_not", bits.bitwise_not)
 logical_not = unary(
     "logical_not", lambda x: ops.logical_not(x) if x.dtype == "bool" else x.equal(0)
 )

@@ -1,8 +1,8 @@
 """The one table of operators' schedules, what ``topi.<kind>.schedule_*`` looks up, and defaults.
 
-A kind's row wins over ``generic``'s. ``search_spaces`` adds tuned schedules with
-:func:`register_schedule`; rows name a function as ``"module:function"``, which is imported when it
-is first asked for, or are the function itself.
+A kind's row wins over ``generic``'s. Operators with sums are scheduled by the rules of
+``search_spaces``, untuned; statements of plain loops as they are. Rows name a function as
+``"module:function"``, which is imported when it is first asked for, or are the function itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from whet.compiler.errors import ArgumentError
+from whet.compiler.errors import ArgumentError, nearest
 from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.compiler.te import ComputeOp, Schedule, Tensor, create_schedule, thread_axis
@@ -99,14 +99,43 @@ def _bind(s: Schedule, t: Tensor) -> None:
     s[t].bind(inner, thread_axis("threadIdx.x"))
 
 
-_INJECTIVE = ("injective", "elemwise", "broadcast")
+def _plain(outs: list[Tensor]) -> Schedule:
+    """Every stage by itself."""
+    return create_schedule([t.op for t in outs])
+
+
+_INJECTIVE = ("injective", "elemwise", "broadcast", "concatenate")
+_OPERATORS = (
+    *("softmax", "fast_softmax", "lrn", "pool", "adaptive_pool", "correlation_nchw"),
+    *("dense", "matmul", "batch_matmul", "einsum", "conv1d_ncw", "conv1d_nwc", "conv2d_nchw"),
+    *("conv2d_nhwc", "conv2d_hwcn", "conv2d_NCHWc", "conv3d_ncdhw", "conv3d_ndhwc"),
+    *("conv1d_transpose_ncw", "conv2d_transpose_nchw", "conv3d_transpose_ncdhw"),
+    *("depthwise_conv2d_nchw", "depthwise_conv2d_nhwc", "depthwise_conv2d_NCHWc"),
+    *("group_conv1d_ncw", "group_conv1d_nwc", "group_conv2d_nchw", "group_conv2d_nhwc"),
+    *("deformable_conv2d_nchw", "dilation2d_nchw", "dilation2d_nhwc"),
+)
+_STATEMENTS = (
+    *("extern", "sort", "argsort", "topk", "searchsorted", "argwhere", "unique", "scan"),
+    *("scatter", "scatter_nd", "scatter_elements", "sparse_dense", "sparse_transpose"),
+    *("nms", "get_valid_counts", "multibox_prior", "multibox_transform_loc"),
+    *("multibox_detection", "proposal", "roi_align", "roi_pool", "stft"),
+)
+_RULES = "whet.search_spaces.operators.by_rules"
 SCHEDULES: dict[str, dict[str, str | Make]] = {
     "generic": {
-        **dict.fromkeys(("injective", "elemwise", "broadcast", "reduce"), _inlined),
-        "extern": lambda outs: create_schedule([t.op for t in outs]),
+        **dict.fromkeys((*_INJECTIVE, "reduce", *_OPERATORS), _inlined),
+        **dict.fromkeys(_STATEMENTS, _plain),
     },
-    "x86": {**dict.fromkeys(_INJECTIVE, x86_injective), "reduce": x86_reduce},
-    "cuda": {**dict.fromkeys(_INJECTIVE, cuda_injective), "reduce": cuda_reduce},
+    "x86": {
+        **dict.fromkeys(_INJECTIVE, x86_injective),
+        "reduce": x86_reduce,
+        **dict.fromkeys(_OPERATORS, f"{_RULES}:x86"),
+    },
+    "cuda": {
+        **dict.fromkeys(_INJECTIVE, cuda_injective),
+        "reduce": cuda_reduce,
+        **dict.fromkeys(_OPERATORS, f"{_RULES}:cuda"),
+    },
 }
 """Kind (``generic``, ``x86``, ``cuda``, ...) -> operator -> what makes its schedule."""
 
@@ -159,10 +188,12 @@ def scheduler(kind: str, name: str) -> Callable[..., Schedule]:
     """The function ``topi.<kind>.schedule_<name>``.
 
     It takes ``(outs)``, or as TVM's documentation has it ``(target, outs)``: a tensor or a list of
-    them.
+    them; or ``(outs, layout)``, of which the layout is known.
     """
 
     def schedule(*args: Any) -> Schedule:
+        if len(args) == 2 and isinstance(args[0], (Tensor, list, tuple)):
+            args = args[:1]
         outs = _outputs(args, f"topi.{kind}.schedule_{name}")
         make = find_schedule(kind, name)
         if len(args) == 2:
@@ -191,11 +222,11 @@ def face(kind: str) -> Callable[[str], Any]:
     def get(attribute: str) -> Any:
         name, rows = attribute.removeprefix("schedule_"), rows_of(kind)
         if name == attribute or name not in rows:
-            known = ", ".join(f"schedule_{n}" for n in sorted(rows))
             raise AttributeError(
-                f"topi.{kind} has no attribute {attribute!r}\n  it has {known}; what an operator "
-                f"computes is in topi and topi.nn, and whet.create_task(outputs=[C], target=...) "
-                "makes and tunes its schedule"
+                f"topi.{kind} has no attribute {attribute!r}\n  it has schedule_injective, "
+                f"schedule_reduce and {len(rows) - 2} others; {nearest(name, rows)}what an "
+                "operator computes is in topi and topi.nn, and whet.create_task(outputs=[C], "
+                "target=...) makes and tunes its schedule"
             )
         return scheduler(kind, name)
 

@@ -58,7 +58,7 @@ def is_record(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class _Task:
+class RecordedTask:
     """A task of AutoTVM as this process sees it.
 
     Attributes:
@@ -83,6 +83,47 @@ class _Run:
     last: float
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A trial of AutoTVM's.
+
+    Attributes:
+        text: its target, in TVM's words.
+        key: tells its task from others of the file.
+        task: its task as this process sees it.
+        config: of the task's space, or one that no space has.
+        result: how it ended.
+        why: the config is of no space here, in words; "" where it is of one.
+    """
+
+    text: str
+    key: str
+    task: RecordedTask
+    config: Config
+    result: MeasureResult
+    why: str
+
+
+def recorded(data: Json, tasks: dict[str, RecordedTask]) -> Recorded:
+    """The trial of one line.
+
+    Args:
+        data: the line.
+        tasks: those that were met before, by their keys; a new one is added.
+
+    Raises:
+        ValueError, SpaceError: it is no trial.
+    """
+    text, name, args = _input_of(data)
+    key = digest([text, name, args])
+    task = tasks.get(key)
+    if task is None:
+        task = tasks[key] = _task_of(text, name, args)
+    result = _result_of(data)
+    config, why = _config_of(task, data["config"])
+    return Recorded(text, key, task, config, result, why)
+
+
 class Histories:
     """The runs of AutoTVM's trials in one file: one for each task and set of knobs.
 
@@ -92,7 +133,7 @@ class Histories:
 
     def __init__(self, device: AnyDevice | None = None) -> None:
         self._device = device
-        self._tasks: dict[str, _Task] = {}
+        self._tasks: dict[str, RecordedTask] = {}
         self._runs: dict[tuple[str, str], _Run] = {}
 
     def add(self, writer: Writer, number: int, data: Json) -> None:
@@ -106,18 +147,13 @@ class Histories:
         Raises:
             ValueError, SpaceError: it is no trial.
         """
-        text, name, args = _input_of(data)
-        key = digest([text, name, args])
-        task = self._tasks.get(key)
-        if task is None:
-            task = self._tasks[key] = _task_of(text, name, args)
-        result = _result_of(data)
-        config, why = _config_of(task, data["config"])
-        applied = not why
+        one = recorded(data, self._tasks)
+        key, task, config, result = one.key, one.task, one.config, one.result
+        applied = not one.why
         run = self._runs.get((key, config.fingerprint))
         if run is None:
             # A file to which AutoTVM adds keeps its first trial, and so the name of the run.
-            about = {"target": text, "applied": applied, "why": why}
+            about = {"target": one.text, "applied": applied, "why": one.why}
             record = self._record(task, config, result, digest([data, self._device_of(task)]))
             run = self._runs[key, config.fingerprint] = _Run(record.uid, 0, result.timestamp)
             writer.run(replace(record, options={SAMPLER: about}, versions=_versions(data)))
@@ -134,10 +170,12 @@ class Histories:
         for run in self._runs.values():
             writer.finish(run.uid, run.last)
 
-    def _device_of(self, task: _Task) -> Device:
+    def _device_of(self, task: RecordedTask) -> Device:
         return ELSEWHERE if self._device is None else device_of(task.target, self._device)
 
-    def _record(self, task: _Task, config: Config, first: MeasureResult, uid: str) -> RunRecord:
+    def _record(
+        self, task: RecordedTask, config: Config, first: MeasureResult, uid: str
+    ) -> RunRecord:
         return RunRecord(
             id=0,
             uid=uid[:32],
@@ -199,26 +237,29 @@ def _result_of(data: Json) -> MeasureResult:
     return MeasureResult("ok", tuple(map(float, costs)), timings=timings, timestamp=float(when))
 
 
-def _task_of(text: str, name: str, args: list[Any]) -> _Task:
+def _task_of(text: str, name: str, args: list[Any]) -> RecordedTask:
     """The task of a record, with its space where a template here has it."""
     from whet.compiler.target import Target
 
     given = Workload(name, tuple(args))
     try:
         target = Target(_known_options(text)).canonical()
+        target.kind.row.check_built()
     except TargetError as error:
         raw: Json = {"kind": text.split()[0] if text.split() else "", SAMPLER: text}
-        return _Task(given, raw, None, f"its target is none here ({_first_line(error)})")
+        return RecordedTask(given, raw, None, f"its target is none here ({_first_line(error)})")
     data = target.to_json()
     template = registered(name)
     if template is None:
-        return _Task(given, data, None, f"no template {name!r} is registered")
+        return RecordedTask(given, data, None, f"no template {name!r} is registered")
     try:
         with target:
             workload = template.workload(*args)
-            return _Task(workload, data, template.space(workload))
+            return RecordedTask(workload, data, template.space(workload))
     except Exception as error:  # a template is a user's function, and may raise anything
-        return _Task(given, data, None, f"the template does not take it ({_first_line(error)})")
+        return RecordedTask(
+            given, data, None, f"the template does not take it ({_first_line(error)})"
+        )
 
 
 def _known_options(text: str) -> str:
@@ -228,7 +269,7 @@ def _known_options(text: str) -> str:
     return " ".join(kept)
 
 
-def _config_of(task: _Task, data: Any) -> tuple[Config, str]:
+def _config_of(task: RecordedTask, data: Any) -> tuple[Config, str]:
     """The config of a record, and why it is of no space here; "" where it is of one."""
     if not isinstance(data, Mapping) or not isinstance(data.get("entity"), list):
         raise ValueError("'config' of an AutoTVM record needs 'entity'")
@@ -242,16 +283,25 @@ def _config_of(task: _Task, data: Any) -> tuple[Config, str]:
     why = task.why
     if task.space is not None:
         try:
-            choices = {name: _choice(task.space, name, KINDS[k], v) for name, k, v in entity}
-            if missing := task.space.knobs.keys() - choices.keys():
-                raise SpaceError("", f"it has no knob {sorted(missing)[0]!r}")
-            return task.space.from_choices(choices), ""
+            return fitted(task.space, entity), ""
         except SpaceError as error:
             why = f"the template's knobs are others ({_first_line(error)})"
     knobs = [[name, kind] for name, kind, _ in entity]
     mark = FOREIGN + digest([task.workload.template, knobs])[:24]
     kinds = tuple(KINDS[kind] for _, kind, _ in entity)
     return Config(tuple((name, value) for name, _, value in entity), mark, kinds), why
+
+
+def fitted(space: ConfigSpace, entity: list[Any]) -> Config:
+    """The config of a space that a record's ``[name, kind, value]`` describe.
+
+    Raises:
+        SpaceError: the space has other knobs, or a constraint does not admit it.
+    """
+    choices = {name: _choice(space, name, KINDS[kind], value) for name, kind, value in entity}
+    if missing := space.knobs.keys() - choices.keys():
+        raise SpaceError("", f"it has no knob {sorted(missing)[0]!r}")
+    return space.from_choices(choices)
 
 
 def _choice(space: ConfigSpace, name: str, kind: str, value: Any) -> Any:

@@ -6,7 +6,10 @@ Which modules are public is read from :mod:`whet` itself, and what is public in 
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -128,12 +131,50 @@ def _entry(kind: str, full: str, value: Any) -> str:
     return f".. autoclass:: {full}\n{members}   :show-inheritance:\n"
 
 
+def know_annotations(homes: dict[int, str], modules: dict[str, ModuleType]) -> None:
+    """Give modules what they import for type checkers alone.
+
+    Autodoc reads annotations with the names of their module: one that it does not find there is
+    looked for by its last part, and two public classes may share that.
+    """
+    public = [getattr(modules[m], n) for m in modules for n in getattr(modules[m], "__all__", ())]
+    mine = [v for v in public if id(v) in homes and v.__module__.startswith("whet.")]
+    for name in sorted({v.__module__ for v in mine}):
+        module = sys.modules[name]
+        for block in ast.parse(inspect.getsource(module)).body:
+            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+                for line in block.body:
+                    _import_missing(module, line)
+    for v in mine:
+        if inspect.isclass(v) and issubclass(v, tuple) and hasattr(v, "_fields"):
+            _name_fields(v)
+
+
+def _name_fields(named: Any) -> None:
+    """Put classes in the place of names: the maker of a named tuple has no module to look in."""
+    hints = named.__new__.__annotations__
+    for field, hint in hints.items():
+        known = getattr(sys.modules[named.__module__], getattr(hint, "__forward_arg__", ""), hint)
+        hints[field] = known
+
+
+def _import_missing(module: ModuleType, line: ast.stmt) -> None:
+    if not isinstance(line, ast.ImportFrom) or not (line.module or "").startswith("whet."):
+        return
+    source = importlib.import_module(str(line.module))
+    for alias in line.names:
+        known = alias.asname or alias.name
+        if not hasattr(module, known):
+            setattr(module, known, getattr(source, alias.name))
+
+
 def write_pages(app: Sphinx) -> None:
     """Write the pages that have changed, and take away those of modules that are gone."""
     folder = Path(app.srcdir) / "generated" / "api"
     folder.mkdir(parents=True, exist_ok=True)
     modules = public_modules()
     homes = documented(modules)
+    know_annotations(homes, modules)
     pages = {name: page(name, module, homes) for name, module in modules.items()}
     listing = "".join(f"   {name}\n" for name in modules)
     pages["index"] = (

@@ -9,7 +9,9 @@ LESSONS = (
     "tuning_without_a_template.py",
     "fast_matmul.py",
     "tensorize.py",
+    "layouts_and_groups.py",
     "recurrences.py",
+    "hybrid_script.py",
 )
 
 

@@ -73,7 +73,7 @@ s.show()
 #
 # ``whet.lower`` (``compiler/driver/lowering.py``) goes from the schedule to the *loop IR*:
 #
-# 1. ``compiler/te/lower/infer_bound.py`` gives each loop its number of steps;
+# 1. ``compiler/te/bounds/infer_bound.py`` gives each loop its number of steps;
 # 2. ``compiler/te/lower/schedule_ops.py`` writes the loop nests, with guards where 16
 #    does not divide 1000;
 # 3. the passes rewrite them, one after the other. ``compiler/passes/table.py`` is the list.
@@ -196,7 +196,7 @@ np.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
 # tensor expressions        ``compiler/te/lang/compute.py``, ``tensor.py``
 # schedule, stages          ``compiler/te/schedule.py``, ``stage.py``
 # trace                     ``compiler/te/schedule_trace/steps.py``
-# extents of loops          ``compiler/te/lower/infer_bound.py``
+# extents of loops          ``compiler/te/bounds/infer_bound.py``
 # loop nests                ``compiler/te/lower/schedule_ops.py``
 # lower, build              ``compiler/driver/lowering.py``, ``compile.py``
 # loop IR                   ``compiler/tir``

@@ -171,7 +171,9 @@ class StagedPool(PoolBase):
                 reports = self._calls.in_turns(seat, inputs, built, rounds)
             except DeviceLostError as lost:
                 self._leave_out(seat, lost)
-            except WorkerLostError as lost:
+            except MeasureError as lost:  # its worker is lost, or could not be started anew
+                if self._closed:
+                    raise
                 self._news.say(str(lost), lost=True)
             else:
                 spent = time.perf_counter() - begin

@@ -75,6 +75,10 @@ class ConvShape:
         """True if there is any padding."""
         return any(self.before) or any(self.after)
 
+    def is_padded_along(self, axis: int) -> bool:
+        """True if there is padding in a spatial dimension."""
+        return self.before[axis] > 0 or self.after[axis] > 0
+
     @property
     def is_empty(self) -> bool:
         """True if the result has no elements, or each is a sum of none."""

@@ -32,6 +32,7 @@ class GemmSize:
         dtype: of the operands and of what is summed up.
         packed: whether the second operand is packed ahead of the kernel's calls.
         has_rows: whether an axis of the result is the rows; without one N is 1.
+        staged: whether A, whether B is computed by stages of the kernel that no one else reads.
     """
 
     N: int
@@ -43,13 +44,14 @@ class GemmSize:
     dtype: str = "float32"
     packed: bool = False
     has_rows: bool = True
+    staged: tuple[bool, bool] = (False, False)
 
     @property
     def turned(self) -> GemmSize:
         """The GEMM with its rows and columns, and so its operands, exchanged."""
         return replace(
             self, N=self.M, M=self.N, transpose_a=not self.transpose_b,
-            transpose_b=not self.transpose_a, has_rows=True,
+            transpose_b=not self.transpose_a, has_rows=True, staged=self.staged[::-1],
         )  # fmt: skip
 
     @property

@@ -176,7 +176,7 @@ def plainly_indexed(
 def expanded(op: Operation, inlined: Collection[Operation]) -> tuple[PrimExpr, ...]:
     """What an operation computes, with what is computed in it in the place of its reads."""
     # a process that only finds a config waits for each module
-    from whet.compiler.te.lower.inlining import Inlining
+    from whet.compiler.te.bounds.inlining import Inlining
 
     assert isinstance(op, ComputeOp)
     return tuple(map(Inlining({o: o for o in inlined}.get).expanded, op.body))

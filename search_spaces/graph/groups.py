@@ -112,7 +112,7 @@ def _expanded(node: Node, nodes: Sequence[Node]) -> Node:
     if inlined.keys().isdisjoint(access.tensor.op for access in node.reads):
         return node
     # a process that only finds a config waits for each module
-    from whet.compiler.te.lower.inlining import Inlining
+    from whet.compiler.te.bounds.inlining import Inlining
 
     assert isinstance(node.op, ComputeOp)
     expanded = Inlining(inlined.get).expanded

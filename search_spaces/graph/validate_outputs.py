@@ -11,6 +11,7 @@ from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.tir.expr import IntImm
+from whet.compiler.tir.visit.rewrite import variables
 from whet.search_spaces.graph.family import derived
 from whet.search_spaces.template import Template
 from whet.search_spaces.values import Workload
@@ -101,6 +102,14 @@ def _check_extents(op: Operation) -> None:
         shapes += [x for dom in domains for x in (dom.min, dom.extent)]
     for d in shapes:
         if not isinstance(d, IntImm):
+            if isinstance(op, ComputeOp) and not variables(d).isdisjoint(a.var for a in op.axis):
+                raise ArgumentError(
+                    f"create_task(outputs=...): {op.name}",
+                    f"how far it reduces, {d}, depends on the element: a space tiles loops of "
+                    "known extents",
+                    "reduce over the whole range with a condition, "
+                    "te.sum(a[i, k], axis=k, where=k <= i); or tune a template of your own",
+                )
             raise ArgumentError(
                 f"create_task(outputs=...): {op.name}",
                 f"the extent {d} is a symbol: how to tile a loop depends on how long it is",

@@ -15,6 +15,12 @@ WORDS = (*LOOPS, "fuse", "vthread", *_THREADS)
 """The words that an annotate knob may give an axis."""
 
 
+def as_tuple(entity: Any, name: str) -> None:
+    """Make an entity's list a tuple: templates also write ``SplitEntity([-1, 8])``."""
+    if isinstance(given := getattr(entity, name), list):
+        object.__setattr__(entity, name, tuple(given))
+
+
 @dataclass(frozen=True, slots=True)
 class SplitEntity:
     """The sizes that an axis is split into, outermost first.
@@ -24,6 +30,9 @@ class SplitEntity:
     """
 
     size: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        as_tuple(self, "size")
 
     def apply(self, s: Any, op: Any, axis: Any) -> list[Any]:
         """Split ``axis`` of the stage ``s[op]`` and return the axes, outermost first.
@@ -47,6 +56,9 @@ class ReorderEntity:
     """An order of axes: ``perm[i]`` is the number of the axis that comes ``i``-th from outside."""
 
     perm: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        as_tuple(self, "perm")
 
     def apply(self, s: Any, op: Any, axes: Sequence[Any]) -> list[Any]:
         """Reorder ``axes`` of the stage ``s[op]`` and return them in their new order.
@@ -74,6 +86,9 @@ class AnnotateEntity:
     """
 
     anns: tuple
+
+    def __post_init__(self) -> None:
+        as_tuple(self, "anns")
 
     def apply(
         self,

@@ -116,6 +116,13 @@ class Knob:
         """The entity of the choice at ``position``."""
         return entity_of(self.kind, self.choices[position])
 
+    __getitem__ = entity
+
+    @property
+    def entities(self) -> list[Any]:
+        """The entity of each choice, by AutoTVM's name."""
+        return [self.entity(position) for position in range(len(self))]
+
     def position(self, choice: Choice) -> int:
         """Where ``choice`` stands in the list.
 

@@ -16,6 +16,7 @@ from whet.search_spaces.knobs.plain import Choice, plain_text
 from whet.search_spaces.space import encoding, features, indexing, moves
 from whet.search_spaces.space.constraints import KnobConstraint, constraint_of
 from whet.search_spaces.space.define import DefineKnobs, not_defined
+from whet.search_spaces.space.fallback import given_entity
 from whet.search_spaces.space.table import table
 from whet.search_spaces.space.valid_points import ValidPoints
 from whet.search_spaces.values import Config
@@ -60,6 +61,7 @@ class ConfigSpace(DefineKnobs):
         self.constraints: list[KnobConstraint] = []
         self.errors: list[str] = []
         self.suggested: list[dict[str, Choice]] = []
+        self.given = {}
         self._graph = ""
         self._by_source = False
         self._sealed = False
@@ -74,10 +76,12 @@ class ConfigSpace(DefineKnobs):
     ) -> list[VirtualAxis]:
         request = definition.request
         self._open(request)
-        if definition.name in self.knobs:
+        if (known := self.knobs.get(definition.name)) is not None:
+            if known.definition.same_as(definition):
+                return definition.axes()  # templates call what defines a knob more than once
             raise SpaceError(
                 request,
-                "the space has a knob of this name already",
+                "the space has a knob of this name already, and it is another one",
                 f"knobs: {', '.join(self.knobs)}",
             )
         self.knobs[definition.name] = Knob.of(definition, default, quick)
@@ -194,6 +198,8 @@ class ConfigSpace(DefineKnobs):
         """``space[name]``: the entity of that knob's default. ``space[i]``: :meth:`at`."""
         if not isinstance(key, str):
             return self.at(key)
+        if key in self.given:
+            return given_entity(self, key)
         if key not in self.knobs:
             raise not_defined(key, self.knobs)
         knob = self.knobs[key]
@@ -249,6 +255,11 @@ class ConfigSpace(DefineKnobs):
     check = encoding.check
     from_choices = encoding.from_choices
     nearest = encoding.nearest
+
+    @property
+    def space_map(self) -> dict[str, Knob]:
+        """The knobs by name, AutoTVM's word: ``len(knob)``, ``knob[i]``, ``knob.entities``."""
+        return dict(self.knobs)
 
     # -- the range of indices, and AutoTVM's methods on it
 

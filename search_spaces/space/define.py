@@ -9,7 +9,7 @@ from typing import Any
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.annotate import AnnotateDefinition
 from whet.search_spaces.knobs.definition import Definition
-from whet.search_spaces.knobs.entities import VirtualAxis
+from whet.search_spaces.knobs.entities import Entity, VirtualAxis
 from whet.search_spaces.knobs.knob import Knob
 from whet.search_spaces.knobs.locate import LocateDefinition
 from whet.search_spaces.knobs.option import OptionDefinition
@@ -31,6 +31,7 @@ class DefineKnobs(ABC):
         flop: what :meth:`add_flop` was given, summed up.
         knobs: name -> knob, in the order of definition.
         suggested: what :meth:`suggest` was given.
+        given: what the template itself chose by ``cfg[name] = entity``.
     """
 
     is_fallback: bool = False
@@ -39,6 +40,7 @@ class DefineKnobs(ABC):
     suggested: list[dict[str, Choice]]
     flop: int = 0
     knobs: Mapping[str, Knob]
+    given: dict[str, Entity]
 
     @abstractmethod
     def _define(
@@ -268,6 +270,7 @@ class DefineKnobs(ABC):
 
     reduce_axis = axis
     fallback_split = fallback.fallback_split
+    __setitem__ = fallback.give_entity
     fallback_with_reference_log = fallback.fallback_with_reference_log
 
 

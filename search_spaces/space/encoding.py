@@ -113,7 +113,9 @@ def config_of(space: ConfigSpace, point: tuple[int, ...]) -> Config:
     """The config of a point, unchecked: one legal position per knob."""
     pairs, kinds = space.named_choices
     choices = tuple(of[p] for of, p in zip(pairs, point, strict=True))
-    return Config.of_plain(choices, space.fingerprint, kinds)
+    config = Config.of_plain(choices, space.fingerprint, kinds)
+    config.__dict__["_point"] = point, tuple(map(len, pairs))
+    return config
 
 
 def _positions(space: ConfigSpace, choices: dict[str, Choice]) -> tuple[int, ...]:

@@ -7,10 +7,12 @@ what ``cfg[name]`` gives, for this run of the template only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from math import inf, log2, prod
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import SpaceError
+from whet.search_spaces.knobs.entities import Entity, SplitEntity, entity_of
 from whet.search_spaces.knobs.plain import Choice
 from whet.search_spaces.values import Config
 
@@ -84,6 +86,49 @@ def fallback_with_reference_log(cfg: DefineKnobs, ref_log: Iterable[Any]) -> Non
     fitted = {n: known[n].choices[known[n].similar(chosen[n])] for n in known if n in chosen}
     if fitted:
         cfg._choose(fitted)
+
+
+def give_entity(cfg: DefineKnobs, name: str, entity: Entity) -> None:
+    """``cfg[name] = SplitEntity([-1, 8])``: the choice of the template itself.
+
+    It holds for this run of the template, whatever the knob's list and the constraints admit, and
+    whether the knob is defined before or after. A first size of -1 is what the others leave.
+
+    Args:
+        name: a knob's.
+        entity: of the knob's kind.
+
+    Raises:
+        SpaceError: the config in force was chosen, ``entity`` is none, or of another kind or
+            number of parts than the knob that is defined.
+    """
+    request = f"cfg[{name!r}] = {entity!r}"
+    _must_be_fallback(cfg, request)
+    if not isinstance(entity, Entity):
+        raise SpaceError(request, "no entity", "SplitEntity, ReorderEntity, AnnotateEntity, ...")
+    knob = cfg.knobs.get(name)
+    if knob is not None:
+        ours = entity_of(knob.kind, knob.choices[0])
+        if type(ours) is not type(entity):
+            raise SpaceError(request, f"the knob is a {knob.kind}", repr(ours))
+        have, given = _parts(ours), _parts(entity)
+        if knob.kind != "knob" and len(have) != len(given):
+            raise SpaceError(request, f"the knob has {len(have)} parts, not {len(given)}")
+    cfg.given[name] = entity
+
+
+def given_entity(cfg: DefineKnobs, name: str) -> Entity:
+    """What :func:`give_entity` was given; the outermost size of a split is filled in."""
+    entity, knob = cfg.given[name], cfg.knobs.get(name)
+    if not isinstance(entity, SplitEntity) or entity.size[:1] != (-1,) or knob is None:
+        return entity
+    sizes: Any = knob.choices
+    extent = min(prod(size) for size in sizes)
+    return SplitEntity((-(-extent // prod(entity.size[1:])), *entity.size[1:]))
+
+
+def _parts(entity: Entity) -> Any:
+    return getattr(entity, fields(entity)[0].name)
 
 
 def _unlike(cfg: DefineKnobs, choices: Mapping[str, Choice]) -> float:

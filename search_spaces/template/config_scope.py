@@ -18,6 +18,7 @@ from whet.search_spaces.knobs.plain import Choice, tagged
 from whet.search_spaces.space.config_space import ConfigSpace
 from whet.search_spaces.space.constraints import constraint_of
 from whet.search_spaces.space.define import DefineKnobs, not_defined
+from whet.search_spaces.space.fallback import given_entity
 from whet.search_spaces.values import Config, Workload
 
 
@@ -62,16 +63,19 @@ class ConfigView(DefineKnobs):
         self.knobs = space.knobs if space else self.defined
         self.errors: list[str] = []
         self.suggested: list[dict[str, Choice]] = []
+        self.given = {}
         self.constraints = 0
 
     def _define(
         self, definition: Definition, default: Any, quick: Sequence[Any] | None
     ) -> list[VirtualAxis]:
         name = definition.name
-        if name in self.defined:
+        if (known := self.defined.get(name)) is not None:
+            if known.definition.same_as(definition):
+                return definition.axes()
             raise SpaceError(
                 definition.request,
-                "a knob of this name is defined already",
+                "a knob of this name is defined already, and it is another one",
                 ", ".join(self.defined),
             )
         knob = self._collected(definition) if self.space else Knob.of(definition, default)
@@ -132,6 +136,8 @@ class ConfigView(DefineKnobs):
         return knob
 
     def __getitem__(self, name: Any) -> Any:
+        if name in self.given:
+            return given_entity(self, name)
         if name not in self.defined:
             raise not_defined(name, self.defined)
         knob = self.defined[name]

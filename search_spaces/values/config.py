@@ -65,6 +65,16 @@ class Config:
         """The canonical JSON text of fingerprint and choices; independent of the knobs' order."""
         return plain_text((self.fingerprint, tuple(sorted(self.choices, key=lambda c: c[0]))))
 
+    @property
+    def index(self) -> int | None:
+        """Its number in the range of the space that made it, as ``space.index``; None: none did."""
+        if (made := self.__dict__.get("_point")) is None:
+            return None
+        number = 0
+        for position, count in zip(*made):
+            number = number * count + position
+        return number
+
     @cached_property
     def _choice_of(self) -> dict[str, Choice]:
         return dict(self.choices)
@@ -144,7 +154,7 @@ class Config:
         """The config in the form of AutoTVM's records; ``code_hash`` is the fingerprint."""
         choices = self.to_json()["choices"]
         entity = [[name, _TVM_KINDS.get(kind, "ot"), choice] for name, kind, choice in choices]
-        return {"index": None, "code_hash": self.fingerprint or None, "entity": entity}
+        return {"index": self.index, "code_hash": self.fingerprint or None, "entity": entity}
 
     @staticmethod
     def from_json_dict(json_dict: Mapping[str, Any]) -> Config:

@@ -39,7 +39,7 @@ def moved(args, s, copy):
 
 def loops(s):
     """All that a schedule says of its stages, by names."""
-    return [_stage(x) for x in s.stages]
+    return [_stage(x) for x in (*s.stages, *s.groups)]
 
 
 def _stage(x):
@@ -51,6 +51,8 @@ def _stage(x):
         [a.name for a in x.leaf_iter_vars], [a.name for a in x.all_iter_vars],
         [type(r).__name__ for r in x.relations], attrs,
         [(t.thread_tag, t.name) for t in x.launch_threads], x.store_predicate is None,
+        x.rolls, list(map(str, x.layout_transforms)), x.axis_separators,
+        None if x.group is None else x.group.op.name, x.num_child_stages,
     )  # fmt: skip
 
 
@@ -74,9 +76,9 @@ def exactly(s):
             [id(a) for a in x.leaf_iter_vars], [id(a) for a in x.all_iter_vars],
             [id(r) for r in x.relations], {id(a): v for a, v in x.iter_var_attrs.items()},
             list(map(id, x.launch_threads)), id(x.store_predicate), x.double_buffered,
-            x.nontemporal,
+            x.nontemporal, x.rolls, list(map(id, x.layout)), x.axis_separators, id(x.group),
         )
-        for x in s.stages
+        for x in (*s.stages, *s.groups)
     ], {id(op): id(x) for op, x in s.stage_map.items()}, len(s.trace)  # fmt: skip
 
 

@@ -13,7 +13,7 @@ NaN at the same places; zeros have either sign. Integers wrap around, and are al
 """
 
 import numpy as np
-from te_oracle import evaluate_expr, evaluate_tensor, steps_of
+from te_oracle import evaluate_expr, evaluate_tensor, ranges, steps_of
 
 from whet.compiler import te
 from whet.compiler.tir import expr as e
@@ -76,19 +76,15 @@ class Masks:
     def _computed(self, tensor):
         op, body = tensor.op, tensor.op.body[tensor.value_index]
         axes = [*op.axis, *op.reduce_axis]
-        env, sizes = dict(self.known), []
-        for k, a in enumerate(axes):
-            begin, size = (int(evaluate_expr(x, self.known)) for x in (a.dom.min, a.dom.extent))
-            env[a.var] = np.arange(begin, begin + size).reshape([-1] + [1] * (len(axes) - k - 1))
-            sizes.append(size)
+        env, sizes, steps = ranges(axes, self.known)
         with np.errstate(all="ignore"):
             if isinstance(body, e.Reduce):
-                return self._reduced(body, env, sizes, len(op.axis))
+                return self._reduced(body, env, sizes, len(op.axis), steps)
             return np.broadcast_to(self._expr(body, env), sizes).copy()
 
-    def _reduced(self, body, env, sizes, rank):
+    def _reduced(self, body, env, sizes, rank, steps):
         over = tuple(range(rank, len(sizes)))
-        where = np.broadcast_to(evaluate_expr(body.condition, env), sizes)
+        where = np.broadcast_to(evaluate_expr(body.condition, env) & steps, sizes)
         out = np.broadcast_to(self._expr(body.condition, env), sizes).any(over)
         for source in body.source:
             unknown = np.broadcast_to(self._expr(source, env), sizes)

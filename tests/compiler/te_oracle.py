@@ -77,13 +77,9 @@ def evaluate_tensor(t, known):
     op = t.op
     body = op.body[t.value_index]
     axes = [*op.axis, *op.reduce_axis]
-    sizes = [int(_number(a.dom.extent, known)) for a in axes]
-    env = dict(known)
-    for k, a in enumerate(axes):
-        begin = int(_number(a.dom.min, known))
-        shape = [1] * len(axes)
-        shape[k] = sizes[k]
-        env[a.var] = np.arange(begin, begin + sizes[k]).reshape(shape)
+    env, sizes, steps = ranges(axes, known)
+    if isinstance(body, e.Reduce):
+        env[RAGGED] = steps
     data = sizes[: len(op.axis)]
     with np.errstate(all="ignore"):
         if isinstance(body, e.Reduce) and body.combiner.name not in _REDUCE:
@@ -94,6 +90,29 @@ def evaluate_tensor(t, known):
             out = np.broadcast_to(evaluate_expr(body, env), data)
     known[t] = np.array(out, dtype=_wide(body.dtype))
     return known[t]
+
+
+RAGGED = "the steps that a reduction has at each element"
+
+
+def ranges(axes, known):
+    """The values of axes, each along a dimension of its own, their sizes, and the steps there are.
+
+    Where the range of one depends on others before it, it is that of all elements.
+    """
+    env, sizes, steps = dict(known), [], np.True_
+    for k, a in enumerate(axes):
+        low = np.asarray(_number(a.dom.min, env))
+        end = low + _number(a.dom.extent, env)
+        begin = int(low.min(initial=2**31 if low.ndim else int(low)))
+        size = max(int(end.max(initial=begin)) - begin, 0) if end.ndim else int(end) - begin
+        size = 0 if low.size == 0 else size
+        index = np.arange(begin, begin + size).reshape([-1] + [1] * (len(axes) - k - 1))
+        if end.ndim:
+            steps = steps & (index >= low) & (index < end)
+        env[a.var] = index
+        sizes.append(size)
+    return env, sizes, steps
 
 
 def steps_of(op, known):
@@ -128,7 +147,7 @@ def _inside(op):
 def _reduce(body, env, sizes, data):
     function, dtype = _REDUCE[body.combiner.name], _wide(body.dtype)
     source = np.broadcast_to(evaluate_expr(body.source[0], env), sizes).astype(dtype)
-    where = np.broadcast_to(evaluate_expr(body.condition, env), sizes)
+    where = np.broadcast_to(evaluate_expr(body.condition, env) & env[RAGGED], sizes)
     over = tuple(range(len(data), len(sizes)))
     if body.init:
         first = evaluate_expr(body.init[0], env)
@@ -147,7 +166,7 @@ def _fold(op, index, env, sizes, data):
     first = op.body[0]
     combiner, count = first.combiner, len(first.source)
     sources = [np.broadcast_to(evaluate_expr(x, env), sizes) for x in first.source]
-    where = np.broadcast_to(evaluate_expr(first.condition, env), sizes)
+    where = np.broadcast_to(evaluate_expr(first.condition, env) & env[RAGGED], sizes)
     begin = first.init or combiner.identity
     state = [np.broadcast_to(evaluate_expr(x, env), data).copy() for x in begin]
     rank = len(data)

@@ -56,6 +56,7 @@ def check(
     dtype: str = "float32",
     count: int = 6,
     algorithm: str = "",
+    skip: Any = None,
 ) -> None:
     """Compare the kernels of the default config and ``count`` others with numpy.
 
@@ -63,10 +64,11 @@ def check(
         args: N, CI, the image, CO, the window, then strides, padding, dilation, groups.
         block: of NCHWc.
         algorithm: where given, the only one that is drawn.
+        skip: where given, what each config skips, the default, too.
     """
     if aarch64.chosen_instead_of(target):
         more = {"epilogue": epilogue, "packed": packed, "block": block, "dtype": dtype, "count": 1}
-        check(operator, args, algorithm=algorithm, target=aarch64.TARGET, **more)
+        check(operator, args, algorithm=algorithm, skip=skip, target=aarch64.TARGET, **more)
     rank = RANK[operator]
     strides, padding, dilation, groups = [
         *args[3 + 2 * rank :],
@@ -76,10 +78,7 @@ def check(
     both = padding if wide else each("", "padding", padding, rank, 0) * 2
     full = (*args[: 3 + 2 * rank], strides, padding, dilation, groups, dtype, epilogue, packed)
     task = whet.create_task(operator, args=(*full, block) if block else full, target=target)
-    configs = drawn(task, count)
-    if algorithm:
-        configs = [c for c in drawn(task, 100 * count) if c["algorithm"].val == algorithm][:count]
-        assert configs, algorithm
+    configs = _drawn(task, count, algorithm, skip)
     for number, config in enumerate(configs):
         f, tensors = built(task, config)
         rng = np.random.default_rng(100 + number)
@@ -103,6 +102,20 @@ def check(
             _first(operator, out), right, rtol=near,
             atol=near * max(1.0, np.abs(right).max(initial=0.0)), err_msg=f"{args} {config}",
         )  # fmt: skip
+
+
+def _drawn(task: Any, count: int, algorithm: str, skip: Any) -> list[Any]:
+    configs = drawn(task, count)
+    if algorithm:
+        configs = [c for c in drawn(task, 100 * count) if c["algorithm"].val == algorithm][:count]
+        assert configs, algorithm
+    return configs if skip is None else [skipping(task, c, skip) for c in configs]
+
+
+def skipping(task: Any, config: Any, skip: Any) -> Any:
+    """The config, with what its algorithm skips."""
+    name = "last.skip" if config["algorithm"].val == "channels_last" else "skip"
+    return task.config_space.from_choices({**config.as_dict(), name: skip})
 
 
 def shape(tensor: Any) -> tuple[int, ...]:

@@ -65,6 +65,7 @@ def _index(*shape: int) -> Input:
 
 
 _SIGNED = (
+    "asinh atan cosh fast_erf fast_exp fast_tanh sinh "
     "abs ceil cos erf exp floor identity isfinite isinf isnan negative round sigmoid sign sin tan "
     "tanh trunc"
 )
@@ -86,6 +87,7 @@ ELEMENTWISE = {
     **{n: _of(getattr(topi, n), _positive(7, 33)) for n in _ROOTS.split()},
     **{n: _of(getattr(topi, n), _positive(5, 1, 9), _positive(7, 1)) for n in _PAIRS.split()},
     **{n: _of(getattr(topi, n), *[_positive(5, 9, dtype="int32")] * 2) for n in _BITS.split()},
+    "asin": _of(lambda x: topi.asin(topi.tanh(x)), _plain(7, 33)),
     "bitwise_not": _of(topi.bitwise_not, _plain(5, 9, dtype="int32")),
     "logical_and": _of(topi.logical_and, *[_plain(5, 9, dtype="bool")] * 2),
     "logical_or": _of(topi.logical_or, *[_plain(5, 9, dtype="bool")] * 2),
@@ -119,6 +121,19 @@ ELEMENTWISE = {
         )
     },
     "prelu": _of(nn.prelu, _plain(2, 4, 5, 5), _plain(4)),
+    "ceil_log2": _of(lambda x: topi.ceil_log2(topi.add(x, 1)), _positive(5, 9, dtype="int32")),
+    "reinterpret": _of(lambda x: topi.reinterpret(x, "uint32"), _plain(5, 9, dtype="int32")),
+    "fixed_point_multiply": _of(
+        lambda x: topi.fixed_point_multiply(x, 1 << 30, 2), _plain(5, 9, dtype="int32")
+    ),
+    "fixed_point_multiply_per_axis": _of(
+        lambda x, y, s: topi.fixed_point_multiply_per_axis(x, y, s, s, 1, 1, (1,)),
+        *(_plain(5, 9, dtype="int32"), _positive(9, dtype="int32"), _index(9)),
+    ),
+    "scale_shift_nhwc": _of(nn.scale_shift_nhwc, _plain(2, 6, 7, 5), _plain(5), _plain(5)),
+    "scale_shift_nchwc": _of(
+        nn.scale_shift_nchwc, _plain(2, 3, 4, 5, 4), _plain(3, 4), _plain(3, 4)
+    ),
     "bias_add": _of(lambda x, b: nn.bias_add(x, b, 1), _plain(2, 5, 6), _plain(5)),
     "scale_shift_nchw": _of(nn.scale_shift_nchw, _plain(2, 5, 6, 7), _plain(5), _plain(5)),
 }
@@ -150,9 +165,25 @@ MOVED = {
         lambda x, b, e, t: topi.dynamic_strided_slice(x, b, e, t, (3, 2)),
         *(_plain(6, 9), _index(2), _index(2), _index(2)),
     ),
+    "adv_index": _of(
+        lambda x, i, j: topi.adv_index(x, [i, j]), _plain(7, 9, 4), _index(3, 1), _index(5)
+    ),
+    "sliding_window": _of(lambda x: topi.sliding_window(x, 1, (3, 2), (2, 1)), _plain(3, 8, 5)),
+    "fifo_buffer": _of(lambda x, b: nn.fifo_buffer(x, b, 1), _plain(3, 2, 5), _plain(3, 7, 5)),
+    "expand_like": _of(lambda x, y: topi.expand_like(x, y, (1,)), _plain(4, 5), _plain(4, 3, 5)),
+    "shape": _of(topi.shape, _plain(4, 3, 5)),
+    "ndarray_size": _of(topi.ndarray_size, _plain(4, 3)),
     "depth_to_space": _of(lambda x: nn.depth_to_space(x, 2), _plain(1, 8, 3, 5)),
     "space_to_depth": _of(lambda x: nn.space_to_depth(x, 2), _plain(1, 2, 6, 10)),
     "flatten": _of(nn.flatten, _plain(2, 5, 6)),
+    "space_to_batch_nd": _of(
+        lambda x: nn.space_to_batch_nd(x, [2, 3], [1, 0], [0, 2]), _plain(1, 5, 4, 3)
+    ),
+    "batch_to_space_nd": _of(
+        lambda x: nn.batch_to_space_nd(x, [2, 3], [1, 0], [0, 2]), _plain(6, 3, 2, 3)
+    ),
+    "upsampling3d": _of(lambda x: nn.upsampling3d(x, 2, 1, 3), _plain(1, 2, 3, 5, 2)),
+    "upsampling": _of(lambda x: nn.upsampling(x, 2, 3), _plain(1, 2, 3, 5)),
     "dilate": _of(lambda x: nn.dilate(x, (1, 1, 2, 3)), _plain(1, 2, 5, 6)),
     **{
         f"pad {m}": _of(
@@ -202,6 +233,15 @@ REDUCED = {
         for n in ("softmax", "log_softmax")
         for dtype in ("float32", _HALVES)
     },
+    "collapse_sum": _of(lambda x: topi.collapse_sum(x, (9, 1)), _plain(4, 9, 20)),
+    "dft": _of(lambda x, y: topi.dft(x, y, True)[1], _plain(3, 11), _plain(3, 11)),
+    "stft": _of(
+        lambda x, w: topi.stft(x, 7, 3, 7, w, True, True, (2, 4, 5, 2)), _plain(2, 20), _plain(7)
+    ),
+    "fast_softmax": _of(nn.fast_softmax, _plain(9, 77)),
+    "nll_loss": _of(
+        lambda p, t, w: nn.nll_loss(p, t, w, "sum", 2), _plain(5, 6, 3), _index(5, 3), _plain(6)
+    ),
     "layer_norm": _of(
         lambda x, g, b: nn.layer_norm(x, g, b, (1,)), _plain(9, 77), _plain(77), _plain(77)
     ),
@@ -214,6 +254,8 @@ REDUCED = {
     ),
     "lrn": _of(lambda x: nn.lrn(x, 5), _plain(2, 9, 3, 4)),
     "l2_normalize": _of(lambda x: nn.l2_normalize(x, 1e-6, 1), _plain(5, 33)),
+    "adaptive_pool1d": _of(lambda x: nn.adaptive_pool1d(x, 4, "avg"), _plain(2, 3, 9)),
+    "adaptive_pool3d": _of(lambda x: nn.adaptive_pool3d(x, 2, "max"), _plain(1, 2, 4, 3, 5)),
     "pool1d": _of(lambda x: nn.pool1d(x, 3, 2, 1, 1, "avg"), _plain(2, 3, 21)),
     "pool3d": _of(lambda x: nn.pool3d(x, 2, 2, 1, 0, "max"), _plain(1, 3, 6, 6, 4)),
     **{
@@ -236,6 +278,9 @@ PRODUCTS = {
     ),
     "dense": _of(nn.dense, _plain(9, 33), _plain(17, 33), _plain(17)),
     "batch_matmul": _of(nn.batch_matmul, _plain(2, 9, 17), _plain(2, 11, 17)),
+    "correlation_nchw": _of(
+        lambda a, b: nn.correlation_nchw(a, b, 3, 2, 1, 1, 2, True), *[_plain(1, 3, 7, 8)] * 2
+    ),
     "conv1d_ncw": _of(lambda x, w: nn.conv1d_ncw(x, w, 1, 1, 1), _plain(2, 5, 20), _plain(7, 5, 3)),
     "conv2d_nchw": _of(
         lambda x, w: nn.conv2d_nchw(x, w, 2, 1, 1), _plain(2, 5, 9, 11), _plain(8, 5, 3, 3)
@@ -272,6 +317,31 @@ PRODUCTS = {
         lambda x, w: nn.depthwise_conv2d_nchw(x, w, 1, 1, 1),
         _plain(1, 5, 9, 10),
         _plain(5, 1, 3, 3),
+    ),
+    "group_conv1d_ncw": _of(
+        lambda x, w: nn.group_conv1d_ncw(x, w, groups=2), _plain(1, 4, 9), _plain(6, 2, 3)
+    ),
+    "group_conv1d_nwc": _of(
+        lambda x, w: nn.group_conv1d_nwc(x, w, groups=2), _plain(1, 9, 4), _plain(3, 2, 6)
+    ),
+    "group_conv2d_nhwc": _of(
+        lambda x, w: nn.group_conv2d_nhwc(x, w, 1, 1, 1, 2),
+        _plain(1, 6, 5, 4),
+        _plain(3, 3, 2, 6),
+    ),
+    "group_conv1d_transpose_ncw": _of(
+        lambda x, w: nn.group_conv1d_transpose_ncw(x, w, 2, 0, x.dtype, 0, 2),
+        _plain(1, 4, 5),
+        _plain(4, 3, 3),
+    ),
+    "group_conv2d_transpose_nchw": _of(
+        lambda x, w: nn.group_conv2d_transpose_nchw(x, w, 2, 0, x.dtype, 0, 2),
+        _plain(1, 4, 3, 4),
+        _plain(4, 3, 2, 2),
+    ),
+    "depthwise_conv2d_nhwc": _of(nn.depthwise_conv2d_nhwc, _plain(1, 6, 5, 4), _plain(3, 3, 4, 2)),
+    "depthwise_conv2d_NCHWc": _of(
+        nn.depthwise_conv2d_NCHWc, _plain(1, 2, 5, 6, 4), _plain(2, 1, 3, 3, 1, 4)
     ),
     "group_conv2d_nchw": _of(
         lambda x, w: nn.group_conv2d_nchw(x, w, 1, 1, 1, 4),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from whet.autotune import Task
     from whet.bench.arguments import Arrays
 
-REFUTED = 1.05
+REFUTED = 1.1
 """A limit that a kernel beats by more than noise is none."""
 
 

@@ -101,7 +101,7 @@ def _of_model(
     file: str, shape: tuple[str, ...], target: str | None, weight: tuple[float, ...]
 ) -> tuple[list[Any], tuple[float, ...]]:
     """The tasks of a model, and how often it runs each."""
-    from whet.commands.models.words import in_shell_words, tune_words
+    from whet.commands.models.words import has_range, in_shell_words, tune_words
     from whet.frontends.compile import model_tasks
 
     if weight:
@@ -110,7 +110,12 @@ def _of_model(
     with in_shell_words(tune_words(file, shapes, target, None)):
         found = model_tasks(file, shapes, target)
     if not found:
-        raise click.UsageError(f"{file}: nothing of it is computed when it runs")
+        why = (
+            "no group has a task of all sizes"
+            if has_range(shapes)
+            else "nothing is computed when it runs"
+        )
+        raise click.UsageError(f"{file}: {why}")
     return [task for task, _ in found], tuple(float(count) for _, count in found)
 
 

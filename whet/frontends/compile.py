@@ -301,7 +301,7 @@ def _graph(model: Any, shapes: Any, constants: Mapping[str, np.ndarray] | None) 
 
 def _target(target: Target | str | Mapping[str, Any] | None) -> Target:
     """The canonical target."""
-    if isinstance(target, Target):
-        return target.canonical()
     in_force = Target.current(allow_none=True)
-    return (Target(target) if target is not None else in_force or Target("llvm")).canonical()
+    chosen = Target(target) if target is not None else in_force or Target("llvm")
+    chosen.kind.row.check_built()
+    return chosen.canonical()

@@ -8,11 +8,13 @@ _GRAPHS = (
 )
 _PACKED = "te.extern with tir.call_packed calls any function given to whet.register_func"
 _TUNE = "whet.tune(task, trials=1000, log='whet.db')"
-_OPTIONS = f"{_TUNE[:-1]}, options=whet.MeasureOptions(...)): it builds and runs in processes"
-_LOG = "the log is a database: whet.TuningLog('whet.db'), `whet best` on the command line"
 _BEST = "with whet.apply_best('whet.db'), whet.Target('llvm'): ..., or whet.build(task, log=...)"
-_HISTORY = "a search learns from the log's other shapes, operators and machines by itself"
-_RELAY = "there is no Relay: whet.create_task(name, args=..., target=...) makes a task"
+_RELAY = "there is no Relay: whet.model_tasks('model.onnx') has the tasks of a model"
+_SCRIPT = (
+    "TVMScript is printed, not parsed: write the computation with te.compute, "
+    "te.create_prim_func([A, B]) makes its function of blocks"
+)
+_NOT_OF_TE = "schedules of te, which it is made of, have no such primitive; "
 _SPACE = "its classes are in whet.search_spaces"
 _RELAY_PASSES = (
     "AlterOpLayout", "AnnotateMemoryScope", "AnnotateSpans", "AnnotateTarget",
@@ -38,43 +40,50 @@ ABSENT: dict[str, dict[str, str]] = {
         "micro": "there is no microTVM: module.save('kernel.o') and export_library make objects",
         "relax": _GRAPHS,
         "relay": _GRAPHS,
+        "script": _SCRIPT,
         "rpc": "whet.tune(task, workers='ray://host:port') measures on other machines",
     },
     "te": {
         "trace": "tir.call_packed within an expression hands a value to a registered function; "
         "schedule.trace is the record of a schedule's primitives",
-        "hybrid": "it is planned; te.extern and tir.ir_builder write loops by hand",
-        "HybridOp": "it comes with hybrid.script",
-        "create_prim_func": 'it is planned; lower(schedule, arguments)["main"] is a loop function',
-        "TensorComputeOp": "it is planned; write the computation with te.compute, and let "
-        "s[C].tensorize(loop, intrin) put the intrinsic in",
-        "AXIS_SEPARATOR": "it comes with transform_layout",
         "SpecializedCondition": "it will not come; a template with a knob says the same",
     },
     "te.Stage": {
-        "rolling_buffer": "it is planned; compute_at computes again what two steps share",
-        "transform_layout": "it is planned; write the stage with its axes in the other order",
-        "set_axis_separators": "it comes with transform_layout",
+        "set_axis_separators": "te.AXIS_SEPARATOR among the indices of transform_layout says it",
     },
-    "te.Schedule": {
-        "create_group": "it is planned; call compute_at for each stage",
+    "tir.Schedule": {
+        "add_unit_loop": "split(loop, factors=[1, None]) makes a loop of one step",
+        "blockize": _NOT_OF_TE + "tensorize takes the outermost loop of a tile",
+        "cache_index": _NOT_OF_TE + "give the index a te.compute of its own",
+        "cache_inplace": _NOT_OF_TE + "a result does not overlap an argument",
+        "can_decompose_padding": _NOT_OF_TE + "lowering takes the branch out of a tile's inside",
+        "decompose_padding": _NOT_OF_TE + "lowering takes the branch out of a tile's inside",
+        "enter_postproc": "a search's rules are those of the derived space",
+        "fuse_reduction_epilogue": _NOT_OF_TE + "reverse_compute_at puts it into the loops",
+        "get_sref": "sch.get(block) and sch.get(loop) are the statements",
+        "loop_partition": "lowering partitions loops by itself",
+        "merge": _NOT_OF_TE + "reverse_compute_at brings two blocks together",
+        "pad_einsum": _NOT_OF_TE + "a split that does not divide has a condition",
+        "reindex": _NOT_OF_TE + "cache_read and cache_write copy, with the axes of the tensor",
+        "reindex_cache_read": _NOT_OF_TE + "cache_read copies, with the axes of the tensor",
+        "reindex_cache_write": _NOT_OF_TE + "cache_write copies, with the axes of the tensor",
+        "remove_rv": "names of blocks and loops cost nothing",
+        "sample_compute_location": "draw one of len(loops) places by sample_categorical",
+        "set_axis_separator": "te.AXIS_SEPARATOR among the indices of transform_layout says it",
+        "state": "sch.mod is the module, sch.get(block) a block",
+        "transform_block_layout": "transform_layout lays buffers out; split and reorder make loops",
+        "unsafe_hide_buffer_access": _NOT_OF_TE + "what a block reads follows from its body",
+        "unsafe_set_dtype": _NOT_OF_TE + "te.compute gives the type",
     },
     "tir": {
         "ret": "a kernel returns its status; what it computes is stored in an output",
-        "Block": "there are no blocks of TensorIR; te schedules make loops",
-        "BlockRealize": "there are no blocks of TensorIR; te schedules make loops",
-        "BlockDependenceInfo": "there are no blocks of TensorIR; te schedules make loops",
-        "Schedule": "there is no schedule of TensorIR; te.create_schedule makes one of te",
-        "ScheduleError": "there is no schedule of TensorIR; errors of te's are whet.ScheduleError",
+        "BlockDependenceInfo": "sch.get_producers and sch.get_consumers of a tir.Schedule tell",
+        "BlockScope": "sch.get_producers and sch.get_consumers of a tir.Schedule tell",
+        "ScheduleState": "a tir.Schedule keeps a schedule of te: sch.get(block), sch.mod",
+        "StmtSRef": "blocks and loops of a tir.Schedule are BlockRV and LoopRV",
         "TensorIntrin": "it is of TensorIR; te.decl_tensor_intrin makes one of te",
         "Prefetch": "InjectPrefetch writes calls of tir.prefetch, one a cache line, at once",
-        "IndexMap": "it comes with transform_layout",
-        "Layout": "it comes with transform_layout",
-        "BijectiveLayout": "it comes with transform_layout",
-        "layout": "it comes with transform_layout",
         "Any": "a size that is not known is te.size_var",
-        "BufferRegion": "it is a part of blocks, which are not here; a part is a BufferView",
-        "MatchBufferRegion": "it is a part of blocks, which are not here",
         "ProducerStore": "te makes BufferStore at once",
         "ProducerRealize": "te makes Allocate at once",
         "BufferRealize": "te makes Allocate at once",
@@ -83,17 +92,17 @@ ABSENT: dict[str, dict[str, str]] = {
         "TextureFlatten": "there is no texture memory",
         "StorageFlatten": "FlattenBuffer does it",
         "BF16Legalize": "the generator computes bfloat16 in float32",
-        "LowerCrossThreadReduction": "it rewrites blocks of TensorIR, which te has none of",
-        "LowerInitBlock": "there are no blocks: a schedule's loops have their initialisation",
+        "LowerCrossThreadReduction": "lowering a schedule writes the tree of partial results",
+        "LowerInitBlock": "lower and each pass turn blocks into loops first",
         "PlanAndUpdateBufferAllocationLocation": "a stage's buffer is allocated where it is "
         "attached",
-        "ConvertBlocksToOpaque": "there are no blocks",
+        "ConvertBlocksToOpaque": "lower and each pass turn blocks into loops first",
         "UnifyThreadBinding": "SplitHostDevice gives equal tags one variable",
-        "ManifestSharedMemoryLocalStage": "there are no blocks",
+        "ManifestSharedMemoryLocalStage": "cache_read keeps a local copy",
         "CompactBufferAllocation": "bound inference allocates the region that is read",
-        "LowerMatchBuffer": "there are no blocks",
-        "InjectSoftwarePipeline": "there are no blocks",
-        "LowerOpaqueBlock": "there are no blocks",
+        "LowerMatchBuffer": "lower and each pass turn blocks into loops first",
+        "InjectSoftwarePipeline": "double_buffer fetches one step ahead",
+        "LowerOpaqueBlock": "lower and each pass turn blocks into loops first",
         "LowerAsyncDMA": "no target has it",
         "RenormalizeSplitPattern": "Simplify's affine forms are canonical",
         "InstrumentProfileIntrinsics": "there is no lightweight profiler",
@@ -116,10 +125,10 @@ ABSENT: dict[str, dict[str, str]] = {
         "InferFragment": "there are no fragments of tensor cores",
         "InjectCopyIntrin": "a copy is a loop; generators know no copy intrinsics",
         "InjectPTXAsyncCopy": "there are no asynchronous copies",
-        "InjectRollingBuffer": "rolling_buffer is planned",
+        "InjectRollingBuffer": "lowering makes the loops of Stage.rolling_buffer",
         "LiftAttrScope": "no pass needs attributes in another place",
         "LowerWarpMemory": "there is no warp memory",
-        "RemoveWeightLayoutRewriteBlock": "there are no blocks",
+        "RemoveWeightLayoutRewriteBlock": "compute_ahead packs weights",
         "UnifiedStaticMemoryPlanner": "StorageRewrite shares memory",
     },
     "relay.transform": dict.fromkeys(_RELAY_PASSES, "there is no Relay"),
@@ -152,7 +161,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "clang": "register_func and tir.call_packed, or call_extern with a linked C function",
         "cublas": _PACKED,
         "cudnn": _PACKED,
-        "graph_executor": "there is no Relay: whet.build makes a module of functions",
+        "graph_executor": "there is no Relay: whet.compile('model.onnx') makes a model",
         "miopen": _PACKED,
         "mkl": f"whet.contrib.cblas.matmul, or {_PACKED}",
         "ndk": "export_library(path, cc='aarch64-linux-android33-clang')",
@@ -163,6 +172,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "rpc": "whet.tune(task, workers='ray://host:port') measures on other machines",
         "sort": _PACKED,
         "tar": "module.export_library('name.tar')",
+        "tedd": "schedule.show() draws the stages and their loops",
         "xcode": "there is no generator for Metal",
     },
     "testing": {
@@ -177,24 +187,16 @@ ABSENT: dict[str, dict[str, str]] = {
         "uses_gpu": "requires_gpu",
     },
     "autotvm": {
-        "ApplyHistoryBest": _BEST,
         "DispatchContext": _BEST,
         "FallbackConfigEntity": "cfg.is_fallback, cfg.fallback_split(...) inside a template",
         "FallbackContext": "without a record a template gets its default config: cfg.is_fallback",
         "GridSearchTuner": "autotvm.tuner.GridSearchTuner",
         "GATuner": "autotvm.tuner.GATuner",
-        "MeasureErrorNo": "a trial's status is a word: 'ok', 'timeout', ...; its error is kept",
-        "MeasureInput": _OPTIONS,
-        "MeasureResult": _OPTIONS,
         "RPCRunner": f"{_TUNE[:-1]}, workers='ray://host:port')",
         "RandomTuner": "autotvm.tuner.RandomTuner",
         "XGBTuner": "autotvm.tuner.XGBTuner",
-        "apply_history_best": _BEST,
-        "create_measure_batch": _OPTIONS,
         "feature": "task.config_space.features(configs) is what the cost model sees",
         "graph_tuner": "there is no Relay",
-        "measure": _OPTIONS,
-        "record": _LOG,
         "register_topi_compute": "@whet.template('name') above a function of the whole schedule",
         "register_topi_schedule": "@whet.template('name') above a function of the whole schedule",
         "tophub": "there is no public log; " + _BEST,
@@ -208,12 +210,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "space": _SPACE,
     },
     "autotvm.tuner": {
-        "has_next": "tune() ends by itself: result.state",
-        "load_history": f"{_HISTORY}: log_to_file(...) names the log",
-        "next_batch": "tune() asks the sampler: whet.tune(task, sampler=...)",
-        "reset": "a search goes on from its log: give another log to begin anew",
         "set_error_threshold": "a search in which nothing works ends with a MeasureError",
-        "update": "whet.tune(task, sampler=...) takes any sampler of Optuna",
     },
 }
 """Module by its name below ``whet``, or a class by its name in it -> name -> the way out."""

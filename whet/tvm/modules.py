@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ELSEWHERE = {
     "whet.contrib.utils": "whet.tvm.contrib.folder",
     "whet.driver.build_module": "whet.compiler.driver",
+    "whet.ir.module": "whet.compiler.tir.function",
     "whet.ir.instrument": "whet.compiler.instrument",
     "whet.ir.transform": "whet.tvm.transform",
     "whet.runtime.ndarray": "whet.compiler.runtime.arrays.nd",

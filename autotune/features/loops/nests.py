@@ -18,6 +18,9 @@ from whet.compiler.te.primitives.prepack import kernel_part
 from whet.compiler.te.schedule import Schedule
 from whet.compiler.te.stage import Stage
 from whet.compiler.tir import expr as e
+from whet.compiler.tir.stmt import PARALLEL as PARALLEL_LOOP
+from whet.compiler.tir.stmt import SERIAL as SERIAL_LOOP
+from whet.compiler.tir.tracing.traced import least
 from whet.compiler.tir.visit.rewrite import Rewriter, nodes, substitute
 
 SERIAL, UNROLLED, VECTORIZED, PARALLEL, BLOCK, THREAD, VIRTUAL = range(7)
@@ -48,6 +51,20 @@ class Nest(StageBounds[Size, Form]):
         """The forms of the stage's axes."""
         return {a.var: self.index(a) for a in (*self.stage.op.axis, *self.stage.op.reduce_axis)}
 
+    def computed(self, axis: e.IterVar) -> Size:
+        """The steps along an axis; of a rolling buffer the mean over the loop that moves it.
+
+        The first step of that loop computes all that is kept, the others what is new.
+        """
+        kept = self.extents[axis]
+        if not self.stage.rolls or not self.around or axis not in self.mins:
+            return kept
+        loop = self.around[-1]
+        step = self.mins[axis].terms.get(loop)
+        if step is None or self.stage.attr(axis).kind not in (SERIAL_LOOP, PARALLEL_LOOP):
+            return kept
+        return -(-(kept + (loop.extent - 1) * least(step, kept)) // loop.extent)
+
 
 class Nests(Inference[Nest]):
     """All nests of a schedule's kernel, in the order in which they run."""
@@ -73,7 +90,7 @@ class Nests(Inference[Nest]):
             self.region(stage, nest, lambda reader: self.stages[reader].env())
         pass_down(stage.relations, nest.extents, self.sizes)
         for leaf in stage.leaf_iter_vars:
-            loop = self.sizes.loops[leaf] = _loop(stage, leaf, nest.extents[leaf])
+            loop = self.sizes.loops[leaf] = _loop(stage, leaf, nest.computed(leaf))
             nest.loops.append(loop)
             nest.values[leaf] = Form({loop: 1})
         pass_up(stage.relations, nest.extents, nest.values, self.sizes)

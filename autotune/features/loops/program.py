@@ -14,7 +14,7 @@ import numpy as np
 from whet.autotune.features.loops import arithmetic
 from whet.autotune.features.loops.forms import Form, Loop, Size, Unknown, moves
 from whet.autotune.features.loops.nests import VIRTUAL, Nest, Nests
-from whet.autotune.features.loops.sizes import constant
+from whet.autotune.features.loops.sizes import TracedSizes, constant
 from whet.compiler.te.bounds.threads import ancestors, scope_of
 from whet.compiler.te.lang.relations import AT
 from whet.compiler.te.stage import Stage
@@ -248,6 +248,8 @@ class _Rows:
             lengths: list[Size] = [constant(d) for d in of.op.output_shape(0)]
         else:
             lengths = _with_pads(of, [held.extents[a] for a in of.op.axis])
+        scope = self._scope(of)
+        forms, lengths = _laid_out(of, forms, lengths, self.nests.sizes)
         far: list[list[Place]] = []
         step: list[list[Place]] = []
         for form, length in zip(forms, lengths):
@@ -255,7 +257,6 @@ class _Rows:
             for rows, which in ((far, 0), (step, 1)):
                 how = (moved[loop][which] if loop in moved else 0 for loop in loops)
                 rows.append([self.tape.place(size) for size in how])
-        scope = self._scope(of)
         around = held.around if held is not None and scope == SHARED else []
         new = Access(
             statement=len(self.statements) - 1, stores=stores, times=1, far=far, step=step,
@@ -269,6 +270,19 @@ class _Rows:
             known.times += 1
         else:
             self.accesses.append(new)
+
+
+def _laid_out(
+    stage: Stage, forms: list[Form], lengths: list[Size], sizes: TracedSizes
+) -> tuple[list[Form], list[Size]]:
+    """The indices and lengths of the places of ``transform_layout``, from those of elements."""
+    for layout in stage.layout:
+        axes, made = layout.original_variables, layout.transformed_variables
+        extents, values = dict(zip(axes, lengths)), dict(zip(axes, forms))
+        layout.extents_down(extents, sizes)
+        layout.values_down(extents, values, sizes)
+        forms, lengths = [values[a] for a in made], [extents[a] for a in made]
+    return forms, lengths
 
 
 def _with_pads(stage: Stage, lengths: list[Size]) -> list[Size]:

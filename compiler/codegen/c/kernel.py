@@ -138,7 +138,8 @@ class CKernel:
             name, kind, dtype = self.names.of(given), self.d.memory_type(given.dtype), given.dtype
             if isinstance(given, Buffer):
                 const = "" if id(given.data) in written else "const "
-                params.append(self.d.pointer.format(kind=const + kind, name=name))
+                pointer = "{kind} *{name}" if self.func.may_overlap else self.d.pointer
+                params.append(pointer.format(kind=const + kind, name=name))
                 self.scope.place(given, name)
                 continue
             if dtype == "float16" and not self.d.native_short:

@@ -137,6 +137,7 @@ class _Kernel:
         self.parts = 0
         self.scope = scope = Scope(module, part or signature.name)
         self.out, self.env, self.scalars = scope.out, scope.env, scope.scalars
+        self.out.may_overlap = func.may_overlap
         self.expressions = Expressions(scope)
         self.value, self.i64 = self.expressions.value, self.expressions.i64
         self.linear = self.expressions.linear
@@ -161,7 +162,7 @@ class _Kernel:
         """Add the raw kernel to the module."""
         params = []
         for k, given in enumerate(self.func.params):
-            name, kind = f"%p{k}", "ptr noalias"
+            name, kind = f"%p{k}", "ptr" if self.func.may_overlap else "ptr noalias"
             if isinstance(given, Buffer):
                 self.scope.place(given, name)
             else:

@@ -115,6 +115,7 @@ _BINARY = (
 OPERATORS: dict[str, Callable[..., Any]] = {
     **{name: getattr(topi, name) for name in (*_UNARY, *_BINARY)},
     **{name: _each(name, getattr(te, name)) for name in _MATH},
+    "atan2": lambda a, b: _both(a, b, te.atan2, "T_atan2"),
     "bitcast": _bitcast,
     "cast": lambda x, dtype: topi.cast(x, dtype),
     "celu": topi.nn.celu,

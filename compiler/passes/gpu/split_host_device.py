@@ -160,6 +160,7 @@ class _Splitter(Rewriter):
             "calling_conv": "kernel_launch",
             "thread_extent": dict(threads.extents),
             "lowered": True,
+            **({"tir.noalias": False} if self.func.may_overlap else {}),
         }
         self.kernels.append(PrimFunc((*buffers, *scalars), body, attrs=attrs))
         spans = [

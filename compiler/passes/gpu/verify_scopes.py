@@ -2,20 +2,26 @@
 
     T = allocate([8], "float32", "wmma.matrix_a")  # refused: no code for tensor cores is written
     T = allocate([8], "float32", "warp")           # left to PrivatizeShared
+    T = allocate([8], "float32", "local.x")   ->   T = allocate([8], "float32", "local")
 
-A warp has no memory of its own: what each of its threads uses alone becomes registers
-(PrivatizeShared), and what is left is refused by :func:`refuse_warps`.
+A tag names a special memory, of which a GPU has none within a block: the scope is what it is
+without the tag. A warp has no memory of its own: what each of its threads uses alone becomes
+registers (PrivatizeShared), and what is left is refused by :func:`refuse_warps`.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from whet.compiler.errors import LowerError
 from whet.compiler.target import Target
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.function import IRModule, PrimFunc
 from whet.compiler.tir.stmt import Allocate
+from whet.compiler.tir.visit.buffers import replace_buffers
 from whet.compiler.tir.visit.rewrite import nodes_of
 
+_TAGGED = ("shared.", "local.", "warp.")
 _SCOPES = ("", "global", "shared", "shared.dyn", "local", "warp")
 _WAY_OUT = (
     'scopes: "local" (registers of a thread), "shared" (of a block\'s threads), "global" (arrays '
@@ -24,16 +30,26 @@ _WAY_OUT = (
 
 
 def check_scopes(mod: IRModule, target: Target) -> IRModule:
-    """The module itself.
+    """The module, its scopes within a block without tags.
 
     Raises:
         LowerError: a buffer has a scope that kernels for the target have no memory of.
     """
+    mod = mod.map(_without_tags)
     for func in mod.functions.values():
         for buffer in _allocated(func):
             if buffer.storage_scope not in _SCOPES:
                 raise _refused(func, buffer, _why(buffer.storage_scope))
     return mod
+
+
+def _without_tags(func: PrimFunc) -> PrimFunc:
+    plain = {
+        b: replace(b, storage_scope=b.storage_scope.partition(".")[0])
+        for b in _allocated(func)
+        if b.storage_scope.startswith(_TAGGED) and b.storage_scope != "shared.dyn"
+    }
+    return func.with_body(replace_buffers(func.body, plain)) if plain else func
 
 
 def refuse_warps(func: PrimFunc) -> PrimFunc:

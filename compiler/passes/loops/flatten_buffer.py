@@ -35,12 +35,12 @@ def flatten_buffer(func: PrimFunc, target: Target, config: PassConfig) -> PrimFu
     """The function over one-dimensional buffers; its parameters are those.
 
     Raises:
-        LowerError: a parameter's elements are vectors, or vectors are used in a way that has no
+        LowerError: a parameter of vectors has strides, or vectors are used in a way that has no
             lanes side by side.
     """
     for p in func.params:
-        if isinstance(p, Buffer) and dt.lanes(p.dtype) > 1:
-            _refuse(p, "an argument's elements are numbers, as an array's are")
+        if isinstance(p, Buffer) and dt.lanes(p.dtype) > 1 and p.strides:
+            _refuse(p, "an argument of vectors has no strides")
     flatten = _Flatten()
     body = flatten(func.body)
     params = tuple(flatten.flattened(p) if isinstance(p, Buffer) else p for p in func.params)

@@ -93,7 +93,8 @@ def empty(
 
     Args:
         shape: extents of the dimensions.
-        dtype: the elements' dtype: its name, numpy's, or a type such as ``np.float32``.
+        dtype: the elements' dtype: its name, numpy's, or a type such as ``np.float32``; the lanes
+            of a vector's, ``"float32x4"``, are one more dimension, the last.
         device: where it shall live; the CPU by default.
         mem_scope: the kind of memory; there is ``"global"`` only.
         ctx: TVM's old name of ``device``, deprecated.
@@ -104,10 +105,19 @@ def empty(
         OutOfMemoryError: there is not so much memory.
     """
     device = device_or_ctx("nd.empty", device, ctx)
-    from whet.compiler.tir.dtype import usual  # heavy: a deployed library does without
+    from whet.compiler.tir.dtype import (  # heavy: a deployed library does without
+        PARTS_OF_BYTES,
+        check,
+        usual,
+    )
 
     extents = extents_of("nd.empty", shape)
     name = np.dtype(dtype).name if isinstance(dtype, (type, np.dtype)) else usual(str(dtype))
+    element, _, lanes = name.partition("x")
+    if lanes.isdecimal() and int(lanes):  # of vectors: their lanes are the last dimension
+        name, extents = usual(element), (*extents, int(lanes))
+    if name in PARTS_OF_BYTES:
+        check(name)  # refuses it, and says what to do
     return new_array(checked_device(device, mem_scope), extents, numpy_dtype(name))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from whet.compiler.abi.artifact import Artifact, Resources
 from whet.compiler.errors import ArgumentError, ArtifactError
-from whet.compiler.jit.compile import assembly, bitcode
+from whet.compiler.jit.compile import assembly
+from whet.compiler.runtime.library.llvm_text import described_bitcode, with_description
 from whet.compiler.target import Target
 from whet.compiler.target.kinds import KINDS
 from whet.compiler.target.llvm_machine import machine_of
@@ -18,10 +19,6 @@ from whet.compiler.target.llvm_machine import machine_of
 
 def _assembly(artifact: Artifact) -> str:
     return assembly(artifact.source, machine_of(Target(artifact.target)))
-
-
-def _bitcode(artifact: Artifact) -> bytes:
-    return bitcode(artifact.source)
 
 
 def _ptx(artifact: Artifact) -> str:
@@ -54,7 +51,8 @@ TEXTS: dict[str, dict[str, Text]] = {
 }
 # (kind of target, format of a file that is no text) -> how.
 BYTES: dict[tuple[str, str], Callable[[Artifact], bytes]] = {
-    ("llvm", "bc"): _bitcode,
+    ("llvm", "ll"): lambda artifact: with_description(artifact).encode(),
+    ("llvm", "bc"): described_bitcode,
     ("cuda", "cubin"): _cubin,
 }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.arith import Affine, Analyzer
 from whet.compiler.te.lang.relations import Extents, Relation, Values
-from whet.compiler.te.lang.tensor import ComputeOp
+from whet.compiler.te.lang.tensor import ComputeOp, HybridOp
 from whet.compiler.tir.expr import FloorDiv, FloorMod, IterVar, Min, Mul
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
@@ -86,13 +86,11 @@ def pass_up(
     """Values of the axes, counted from 0, from those of the loops.
 
     Returns:
-        For each split with a rest, the value and the extent that it must stay below.
+        For each axis or loop that steps may leave, its value, and the extent to stay below.
     """
     guards = []
     for r in reversed(relations):
-        if r.values_up(extents, values, sizes):
-            axis = r.members[0]
-            guards.append((values[axis], extents[axis]))
+        guards += [(values[a], extents[a]) for a in r.values_up(extents, values, sizes)]
     return guards
 
 
@@ -114,7 +112,7 @@ def axis_extents(stage: Stage, sizes: AffineSizes) -> Forms:
 
 def leaf_extents(stage: Stage) -> dict[IterVar, str]:
     """The extents of a stage's loops as text, as if it computed its whole tensor."""
-    if not isinstance(stage.op, ComputeOp):
+    if not isinstance(stage.op, ComputeOp | HybridOp):
         return {}
     extents = axis_extents(stage, AffineSizes(Analyzer()))
     return {a: expr_text(extents[a].to_expr()) for a in stage.leaf_iter_vars}

@@ -168,7 +168,8 @@ class Inference(Generic[B]):
         if not any(leaf is at for leaf in parent.leaf_iter_vars):
             raise LowerError(
                 request,
-                f"{name} is no longer a loop of {parent.op.name}: it was split or fused afterwards",
+                f"{name} is no longer a loop of {parent.op.name}: it was fused with a loop inside "
+                "it, or the stage began anew",
                 "call compute_at after the parent's loops are final",
             )
         inner = parent.leaf_iter_vars[leaf_index(parent, at) + 1 :]

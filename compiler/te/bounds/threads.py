@@ -19,7 +19,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import THREAD_BINDING, For, Stmt
 
 if TYPE_CHECKING:
-    from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
+    from whet.compiler.te.bounds.infer_bound import Bounds, StageBounds
     from whet.compiler.te.schedule import Schedule
     from whet.compiler.te.stage import Stage
 

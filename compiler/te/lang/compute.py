@@ -50,11 +50,11 @@ def dimensions(shape: Any, request: str) -> tuple[PrimExpr, ...]:
 
 
 def element_type(dtype: Any, request: str) -> str:
-    """A scalar data type that a tensor may hold; float32 for None."""
+    """A data type that a tensor may hold, e.g. float32 or float32x4; float32 for None."""
     kind = dt.check("float32" if dtype is None else dtype)
-    if dt.lanes(kind) > 1 or kind == "handle":
+    if dt.element(kind) == "handle":
         raise ArgumentError(
-            request, f"elements of type {kind} are not known", "a scalar type, e.g. float32"
+            request, f"elements of type {kind} are not known", "numbers, e.g. float32 or float32x4"
         )
     return kind
 
@@ -113,7 +113,7 @@ def _checked_range(given: Any, kind: str, request: str) -> tuple[float, float] |
             request, f"no value lies between {low} and {high}", "the least value comes first"
         )
     if whole:
-        ends = (ops.convert(f(kind)) for f in (ops.min_value, ops.max_value))
+        ends = (ops.convert(f(dt.element(kind))) for f in (ops.min_value, ops.max_value))
         least, most = (int(end) for end in ends)
         if low < least or high > most:
             raise ArgumentError(request, f"{kind} holds {least} to {most}", "stay within it")
@@ -193,7 +193,8 @@ def compute(
     Args:
         shape: the result's dimensions, ints or symbolic sizes; ``()`` for a single element.
         fcompute: from as many indices as it takes (``*i`` for all) to an expression; with fewer
-            than there are dimensions, a :class:`TensorSlice` it returns is indexed by the rest. A
+            than there are dimensions, a :class:`TensorSlice` it returns is indexed by the rest, or
+            an instruction (``te.decl_tensor_intrin``) that it returns computes them. A
             tuple of expressions makes several tensors that share one loop nest.
         name: name of the operation; axes are named after the function's parameters.
         tag, attrs: kept with the operation, for schedules to look at.
@@ -213,6 +214,9 @@ def compute(
     names, given = _parameters(fcompute, len(dims), varargs_names, request)
     axis = tuple(axis_over(n, d, index_type(d)) for n, d in zip(names, dims))
     result = fcompute(*[a.var for a in axis[:given]])
+    instruction = getattr(result, "as_operation", None)  # what calling one gives
+    if instruction is not None:
+        return _outputs(instruction(name, axis, given, tag, attrs))
     many = isinstance(result, (tuple, list))
     body = []
     for value in result if many else (result,):
@@ -229,10 +233,12 @@ def compute(
     if not body:
         raise ArgumentError(request, "the function gives no value", "return an expression")
     reduced = _reduction_axes(body, request)
-    op = ComputeOp(name, axis, reduced, tuple(body), tag, attrs)
-    outputs = [op.output(k) for k in range(len(body))]
-    tensors: Any = outputs if len(outputs) > 1 else outputs[0]
-    return tensors
+    return _outputs(ComputeOp(name, axis, reduced, tuple(body), tag, attrs))
+
+
+def _outputs(op: ComputeOp) -> Any:
+    outputs = [op.output(k) for k in range(op.num_outputs)]
+    return outputs if len(outputs) > 1 else outputs[0]
 
 
 def checked_attrs(attrs: Any, request: str) -> dict[str, Any]:
@@ -246,9 +252,9 @@ def _element(value: Any, request: str) -> PrimExpr:
     if value is None:
         raise ArgumentError(request, "the function returned None", "return an expression")
     x = ops.convert(value)
-    if x.dtype == "handle" or dt.lanes(x.dtype) > 1:
+    if x.dtype == "handle":
         raise ArgumentError(
-            request, f"the function gives a {x.dtype}", "an element is a number of a scalar type"
+            request, f"the function gives a {x.dtype}", "an element is a number, or a few of them"
         )
     return x
 

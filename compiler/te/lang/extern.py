@@ -9,6 +9,7 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.compute import checked_attrs, checked_name, dimensions, element_type
 from whet.compiler.te.lang.tag import chosen_tag
 from whet.compiler.te.lang.tensor import ExternOp, Tensor
+from whet.compiler.tir.blocks.lower import without_blocks
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import IntImm, PrimExpr
 from whet.compiler.tir.function import PrimFunc
@@ -90,6 +91,7 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **optio
     request = "extern_primfunc(...)"
     if not isinstance(primfunc, PrimFunc):
         raise ArgumentError(request, f"a {type(primfunc).__name__} is not a PrimFunc")
+    primfunc = without_blocks(primfunc)
     params = [p for p in primfunc.params if isinstance(p, Buffer)]
     read = _tensors(input_tensors, request)
     if len(params) != len(primfunc.params) or len(params) <= len(read):

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.tir import stmt as s
-from whet.compiler.tir.expr import DATA_PAR, PARALLELIZED, UNROLLED, VECTORIZED, IterVar, PrimExpr
+from whet.compiler.tir.expr import (
+    DATA_PAR,
+    PARALLELIZED,
+    UNROLLED,
+    VECTORIZED,
+    IterVar,
+    PrimExpr,
+    Var,
+)
+from whet.compiler.tir.layouts.index_map import IndexMap
 from whet.compiler.tir.ops import ops
 
 if TYPE_CHECKING:
@@ -61,8 +70,8 @@ class Split:
         both = given, sizes.ceildiv(parent, given)
         extents[self.inner], extents[self.outer] = both if self.nparts is None else both[::-1]
 
-    def values_up(self, extents: Extents, values: Values, sizes: Any) -> bool:
-        """The value of the old loop; True if the new ones may run beyond its extent."""
+    def values_up(self, extents: Extents, values: Values, sizes: Any) -> tuple[IterVar, ...]:
+        """The value of the old loop, which is returned if the new ones may run beyond its end."""
         inner, whole = extents[self.inner], extents[self.parent]
         begin = sizes.scaled(values[self.outer], inner)
         covered = sizes.covered(extents[self.outer], inner, whole)
@@ -70,7 +79,7 @@ class Split:
             shifted = sizes.shifted_inwards(begin, inner, whole)
             begin, covered = (begin, False) if shifted is None else (shifted, True)
         values[self.parent] = begin + values[self.inner]
-        return not covered
+        return () if covered else (self.parent,)
 
     def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
         """The values of the new loops, from that of the old one."""
@@ -95,11 +104,11 @@ class Fuse:
         """The extent of the fused loop."""
         extents[self.fused] = sizes.product(extents[self.outer], extents[self.inner])
 
-    def values_up(self, extents: Extents, values: Values, sizes: Any) -> bool:
+    def values_up(self, extents: Extents, values: Values, sizes: Any) -> tuple[IterVar, ...]:
         """The values of the two loops; the fused one never runs beyond them."""
         both = sizes.divided(values[self.fused], extents[self.inner])
         values[self.outer], values[self.inner] = both
-        return False
+        return ()
 
     def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
         """The value of the fused loop."""
@@ -123,10 +132,10 @@ class Rebase:
         """The same extent."""
         extents[self.rebased] = extents[self.parent]
 
-    def values_up(self, extents: Extents, values: Values, sizes: Any) -> bool:
+    def values_up(self, extents: Extents, values: Values, sizes: Any) -> tuple[IterVar, ...]:
         """The same value."""
         values[self.parent] = values[self.rebased]
-        return False
+        return ()
 
     def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
         """The same value."""
@@ -148,16 +157,86 @@ class Singleton:
         """One step."""
         extents[self.iter] = sizes.size(ops.const(1))
 
-    def values_up(self, extents: Extents, values: Values, sizes: Any) -> bool:
+    def values_up(self, extents: Extents, values: Values, sizes: Any) -> tuple[IterVar, ...]:
         """It stands for no axis."""
-        return False
+        return ()
 
     def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
         """Its only step."""
         values[self.iter] = sizes.form(ops.const(0))
 
 
-Relation = Split | Fuse | Rebase | Singleton
+@dataclass(slots=True, eq=False, frozen=True)
+class Transform:
+    """Axes in the order of a layout: splits and fusions of them, at once.
+
+    Attributes:
+        original_variables: the axes; ``transformed_variables``: what was made of them.
+        forward_transform: from the indices of the ones to those of the others.
+        inverse_transform: and back; with padding it gives indices beyond the axes, too.
+        steps: the same as relations of one kind each.
+    """
+
+    original_variables: tuple[IterVar, ...]
+    transformed_variables: tuple[IterVar, ...]
+    forward_transform: IndexMap
+    inverse_transform: IndexMap
+    steps: tuple[Split | Fuse | Rebase | Singleton, ...]
+
+    @staticmethod
+    def of(axes: Sequence[IterVar], extents: Sequence[Any], index_map: IndexMap) -> Transform:
+        """The transform of axes with some extents by a map.
+
+        Raises:
+            ArgumentError: if the map does not take indices apart into digits, each used once.
+        """
+        digits = index_map.digits(extents, "transform_layout")
+        loops = dict(enumerate(axes))
+        last = {k: n for n, k in enumerate(digits.final)}
+        dtype = axes[0].dtype if axes else "int32"
+        for k in range(len(axes), len(digits.extents)):
+            name = f"axis{last[k]}" if k in last else f"digit{k}"
+            loops[k] = IterVar(None, Var(name, dtype), DATA_PAR)
+        steps: list[Split | Fuse | Rebase | Singleton] = [Singleton(loops[k]) for k in digits.ones]
+        for x in digits.steps:
+            parent, outer, inner = loops[x.parent], loops[x.outer], loops[x.inner]
+            if x.splits:
+                steps.append(Split(parent, outer, inner, ops.const(x.factor, dtype), None))
+            else:
+                steps.append(Fuse(outer, inner, parent))
+        for k in digits.final:
+            if k < len(axes):  # a whole axis
+                loops[k] = IterVar(None, Var(f"axis{last[k]}", dtype), DATA_PAR)
+                steps.append(Rebase(axes[k], loops[k]))
+        inverse, _ = index_map.non_surjective_inverse(extents)
+        made = tuple(loops[k] for k in digits.final)
+        return Transform(tuple(axes), made, index_map, inverse, tuple(steps))
+
+    @property
+    def members(self) -> tuple[IterVar, ...]:
+        """The loops that it ties together."""
+        inner = [a for r in self.steps for a in r.members]
+        return tuple(dict.fromkeys((*self.original_variables, *self.transformed_variables, *inner)))
+
+    def extents_down(self, extents: Extents, sizes: Any) -> None:
+        """The extents of the new loops, from those of the axes."""
+        for r in self.steps:
+            r.extents_down(extents, sizes)
+
+    def values_up(self, extents: Extents, values: Values, sizes: Any) -> tuple[IterVar, ...]:
+        """The values of the axes; those are returned beyond whose ends the new loops may run."""
+        out: tuple[IterVar, ...] = ()
+        for r in reversed(self.steps):
+            out += r.values_up(extents, values, sizes)
+        return out
+
+    def values_down(self, extents: Extents, values: Values, sizes: Any) -> None:
+        """The values of the new loops, from those of the axes."""
+        for r in self.steps:
+            r.values_down(extents, values, sizes)
+
+
+Relation = Split | Fuse | Rebase | Singleton | Transform
 
 
 def with_guards(relations: Sequence[Relation]) -> list[Relation]:

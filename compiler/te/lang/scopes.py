@@ -9,9 +9,10 @@ from whet.compiler.tir.expr import THREAD_INDEX, IterVar
 #: the rank of a scope: a thread's loop shares it when the scope's rank is at most the thread's
 _RANKS = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 _OTHERS = ("wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator", "texture")
-_GLOBAL = re.compile(r"global\.[A-Za-z_][\w.]*")
+#: a scope with a tag: a special memory of this rank, where a target has one, else as without it
+_TAGGED = re.compile(r"(global|shared|warp|local|texture)\.[A-Za-z_][\w.-]*")
 
-SCOPES = ("global", "global.*", "shared", "shared.dyn", "local", "warp", *_OTHERS)
+SCOPES = ("global", "shared", "shared.dyn", "local", "warp", *_OTHERS)
 TAGS = (
     *(f"{unit}.{d}" for unit in ("blockIdx", "threadIdx") for d in "xyz"),
     *("vthread", "cthread"),
@@ -19,11 +20,10 @@ TAGS = (
 
 
 def is_scope(scope: object) -> bool:
-    """True for the name of a storage scope."""
+    """True for the name of a storage scope, with a tag or without: ``"global.vtcm"``."""
     if not isinstance(scope, str):
         return False
-    known = scope in _RANKS or scope in _OTHERS or scope == "shared.dyn"
-    return known or _GLOBAL.fullmatch(scope) is not None
+    return scope in _RANKS or scope in _OTHERS or _TAGGED.fullmatch(scope) is not None
 
 
 def is_virtual(tag: str) -> bool:
@@ -45,9 +45,10 @@ def thread_rank(tag: str) -> int:
 
 def is_shared(scope: str, tag: str) -> bool:
     """True if the threads of a tag see one and the same buffer of this scope."""
-    if scope == "warp" and tag == "threadIdx.x":
+    memory = scope.split(".")[0]
+    if memory == "warp" and tag == "threadIdx.x":
         return True  # the lanes of a warp
-    rank = _RANKS.get(scope.split(".")[0], 4)
+    rank = _RANKS.get(memory, 4)
     return rank <= thread_rank(tag)
 
 

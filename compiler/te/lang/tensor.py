@@ -133,6 +133,40 @@ class ComputeOp(Operation):
 
 
 @dataclass(slots=True, eq=False, frozen=True, repr=False)
+class TensorComputeOp(ComputeOp):
+    """A computation made of one instruction for each index of its outer axes.
+
+    Attributes:
+        intrin: the instruction.
+        loops: its axes as its stage's loops begin: the outer ones, then those of the tile.
+        schedulable_ndim: how many of ``axis`` are outer ones, as in TVM.
+    """
+
+    intrin: Any = field(default=None)
+    loops: tuple[IterVar, ...] = ()
+    schedulable_ndim: int = 0
+
+    @property
+    def tile(self) -> IterVar:
+        """The first axis of the tile."""
+        return self.loops[self.schedulable_ndim + len(self.reduce_axis) - self._inner]
+
+    @property
+    def _inner(self) -> int:
+        return len(self.intrin.op.reduce_axis)
+
+
+@dataclass(slots=True, eq=False, frozen=True, repr=False)
+class GroupOp(Operation):
+    """The name of several stages that are moved together: it makes no tensor itself."""
+
+    @property
+    def num_outputs(self) -> int:
+        """None: its stages make tensors."""
+        return 0
+
+
+@dataclass(slots=True, eq=False, frozen=True, repr=False)
 class ExternOp(Operation):
     """A computation by one statement, from whole inputs (``te.extern`` makes it).
 
@@ -168,6 +202,20 @@ class ExternOp(Operation):
     def output_dtype(self, index: int) -> str:
         """The element type of the output's buffer."""
         return self.output_placeholders[index].dtype
+
+
+@dataclass(slots=True, eq=False, frozen=True, repr=False)
+class HybridOp(ExternOp):
+    """A statement whose loops can be scheduled (``te.hybrid.script`` makes it).
+
+    Attributes:
+        axis: its loops that begin at 0; a loop stands before those inside it, and of loops one
+            after the other the last stands first, as TVM has it.
+        chains: the same loops, those together that have nothing between them.
+    """
+
+    axis: tuple[IterVar, ...] = field(default=())
+    chains: tuple[tuple[IterVar, ...], ...] = ()
 
 
 class Tensor(ExprOp):
@@ -241,7 +289,7 @@ class Tensor(ExprOp):
 
     def __getitem__(self, indices: Any) -> Any:
         given = indices if isinstance(indices, tuple) else (indices,)
-        if len(given) < self.ndim:
+        if len(given) < self.ndim or any(isinstance(i, slice) for i in given):
             return TensorSlice(self, given)
         return self(*given)
 
@@ -315,7 +363,11 @@ for _method, _operator in (
 
 
 class TensorSlice(ExprOp):
-    """A tensor with its first indices given: ``A[i]``, to be indexed on: ``A[i][j]``."""
+    """A tensor with its first indices given: ``A[i]``, to be indexed on: ``A[i][j]``.
+
+    With slices, ``A[i, 0:16]``, it is a region for an instruction
+    (:func:`te.decl_tensor_intrin`), and no value.
+    """
 
     __slots__ = ("indices", "tensor")
 

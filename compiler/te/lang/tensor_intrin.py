@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from whet.compiler.tir.buffer import Buffer, decl_buffer
 from whet.compiler.tir.expr import IntImm, PrimExpr, Reduce, Var
 from whet.compiler.tir.stmt import Evaluate, Stmt
+
+if TYPE_CHECKING:
+    from whet.compiler.te.lang.intrin_call import IntrinCall
 
 
 @dataclass(slots=True, eq=False, frozen=True)
@@ -42,17 +45,20 @@ class TensorIntrin:
         """The buffers of what it computes."""
         return self.buffers[len(self.inputs) :]
 
-    def __call__(self, *tensors: Any, **options: Any) -> Any:
-        """An error: an intrinsic is put into loops, not called.
+    def __call__(self, *args: Any, reduce_axis: Any = None) -> IntrinCall:
+        """The instruction on parts of tensors, for a function of ``te.compute`` to return.
+
+        Args:
+            args: a part of a tensor for each input, e.g. ``A[i, 0:16]``; values of the scalar
+                parameters.
+            reduce_axis: an axis, or several, over which its results are combined.
 
         Raises:
-            ArgumentError: always.
+            ArgumentError: they do not fit the instruction.
         """
-        raise ArgumentError(
-            f"{self.name}(...)",
-            "a tensor intrinsic is not called within te.compute",
-            "write the computation, and call s[C].tensorize(loop, intrin) on its schedule",
-        )
+        from whet.compiler.te.lang.intrin_call import called
+
+        return called(self, args, reduce_axis)
 
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whet.compiler.te.lower.infer_bound import Bounds, StageBounds
+from whet.compiler.te.bounds.infer_bound import Bounds, StageBounds
 from whet.compiler.tir.expr import (
     COMM_REDUCE,
     GE,
@@ -53,6 +53,16 @@ class Guards:
         keep = [c for c in conditions if with_reduction or not variables(c) & reduced]
         return IfThenElse(ops.all_of(*keep), body, None, likely=True) if keep else body
 
+    def of_loops(self, stage: Stage, body: Stmt, loops: set[Var]) -> Stmt:
+        """The body under the conditions of some loops alone, of a stage with several nests."""
+        own = [(v, n) for v, n in self.bounds.stages[stage].guards if v.mentions(loops)]
+        tests = [
+            ops.compare(LT, v.to_expr(), n.to_expr())
+            for v, n in own
+            if not self.analyzer.at_most_zero((v - n).shifted(1))
+        ]
+        return IfThenElse(ops.all_of(*tests), body, None, likely=True) if tests else body
+
     def of_whole(
         self, stage: Stage, inner: set[Var], with_reduction: bool
     ) -> list[PrimExpr] | None:
@@ -90,6 +100,10 @@ class Guards:
         if b.whole:
             return False, False
         index, whole = b.index(a), self.analyzer.affine(a.domain.extent)
+        if b.roll is not None and a is b.roll.axis:  # of the region, and not of what is new in it
+            outside = (b.mins[a] - whole).shifted(b.roll.kept)
+            below = not self.analyzer.at_most_zero(b.mins[a].scaled(-1))
+            return below, not self.analyzer.at_most_zero(outside)
         below = not self.analyzer.at_most_zero(index.scaled(-1))
         above = not self.analyzer.at_most_zero((index - whole).shifted(1))
         if above and self.bounds.threads and b.guards:

@@ -22,10 +22,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from whet.compiler.te.bounds.infer_bound import Bounds
 from whet.compiler.te.bounds.threads import around
 from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.lower import lower_reduce
-from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import COMM_REDUCE, LT, IntImm, IterVar, PrimExpr, Var
 from whet.compiler.tir.ops import ops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import LowerError
-from whet.compiler.tir.expr import COMM_REDUCE, IterVar
+from whet.compiler.tir.expr import COMM_REDUCE, IterVar, Var
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import (
     GRAIN,
@@ -18,9 +18,10 @@ from whet.compiler.tir.stmt import (
     Stmt,
     nothing,
 )
+from whet.compiler.tir.visit.rewrite import Rewriter
 
 if TYPE_CHECKING:
-    from whet.compiler.te.lower.infer_bound import StageBounds
+    from whet.compiler.te.bounds.infer_bound import StageBounds
     from whet.compiler.te.stage import Stage
 
 #: what holds for the loops that set a reduction's first values, too
@@ -78,3 +79,23 @@ def launched(stage: Stage, b: StageBounds, nest: Stmt) -> Stmt:
             b.launched[t], ops.const(0), t.domain.extent, THREAD_BINDING, nest, {}, t.thread_tag
         )
     return nest
+
+
+def renamed(body: Stmt, fresh: dict[Var, Var]) -> Stmt:
+    """The statement with loops over other variables."""
+    if not fresh:
+        return body
+
+    def loop(n: For) -> Stmt:
+        n = rewrite.children(n)
+        return For(
+            fresh.get(n.var, n.var), n.min, n.extent, n.kind, n.body, n.annotations, n.thread
+        )
+
+    def attr(n: AttrStmt) -> Stmt:
+        n = rewrite.children(n)
+        node = fresh.get(n.node, n.node) if isinstance(n.node, Var) else n.node
+        return AttrStmt(node, n.key, n.value, n.body)
+
+    rewrite = Rewriter({For: loop, AttrStmt: attr, Var: lambda v: fresh.get(v, v)})
+    return rewrite(body)

@@ -17,13 +17,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from whet.compiler.arith import Affine
 from whet.compiler.errors import LowerError
+from whet.compiler.te.bounds.infer_bound import Bounds
 from whet.compiler.te.lang.compute import groups
-from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.ordered_steps import ordered_result
 from whet.compiler.tir.buffer import Buffer
-from whet.compiler.tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Var
-from whet.compiler.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
+from whet.compiler.tir.expr import (
+    COMM_REDUCE,
+    BufferLoad,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    ProducerLoad,
+    Reduce,
+    Var,
+)
+from whet.compiler.tir.stmt import UNROLLED, BufferStore, IfThenElse, LetStmt, Stmt, seq
 from whet.compiler.tir.visit.rewrite import nodes, substitute
 
 if TYPE_CHECKING:
@@ -31,6 +41,8 @@ if TYPE_CHECKING:
 
 Read = Callable[[PrimExpr], PrimExpr]
 Place = tuple[PrimExpr, ...]
+
+_LARGEST_TREE = 16  # values, which registers hold
 
 
 def check_begin(bounds: Bounds, stage: Stage, late: dict[Stage, IterVar]) -> None:
@@ -111,6 +123,14 @@ def update(out: Outputs, target: Place, bounds: Bounds, stage: Stage) -> Stmt:
             step = IfThenElse(condition, step, likely=True)
         steps.append(step)
     return seq(*steps)
+
+
+def may_be_tree(stage: Stage, step: IterVar, extent: Affine, inner: Sequence[IterVar]) -> bool:
+    """Whether a reduction's only loop is unrolled and short, with no condition at its stores."""
+    unrolled = stage.attr(step).kind == UNROLLED and extent.is_const
+    if not unrolled or not 2 <= extent.const <= _LARGEST_TREE:
+        return False
+    return stage.store_predicate is None and all(a.iter_type != COMM_REDUCE for a in inner)
 
 
 def tree(out: Outputs, target: Place, step: Var, count: int) -> Stmt | None:

@@ -15,7 +15,7 @@ from whet.compiler.tir.visit.rewrite import substitute, variables
 
 if TYPE_CHECKING:
     from whet.compiler.arith import Affine
-    from whet.compiler.te.lower.infer_bound import Bounds
+    from whet.compiler.te.bounds.infer_bound import Bounds
     from whet.compiler.te.stage import Stage
 
 
@@ -38,10 +38,12 @@ def strides(stage: Stage, shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
 
 
 def check_given(stage: Stage) -> None:
-    """Refuse ``storage_align`` of an argument: its caller lays it out."""
-    if aligned(stage):
+    """Refuse ``storage_align`` and ``rolling_buffer`` of an argument: its caller lays it out."""
+    if aligned(stage) or stage.rolls:
         raise LowerError(
-            f"storage_align({stage.op.name}, ...)",
+            f"rolling_buffer({stage.op.name})"
+            if stage.rolls
+            else f"storage_align({stage.op.name}, ...)",
             f"{stage.op.name} is an argument, which its caller lays out",
             "leave it out of args",
         )

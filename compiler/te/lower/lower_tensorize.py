@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from whet.compiler.te.bounds.ragged import ragged_axes
 from whet.compiler.te.lang.tensor import ComputeOp
 from whet.compiler.te.lower.guards import Guards
+from whet.compiler.te.lower.lower_layout import check_row_major
 from whet.compiler.te.tensorize.bind import Binding, Place, placed
 from whet.compiler.te.tensorize.match import Match, matched
 from whet.compiler.te.tensorize.tile import Tile
@@ -101,10 +102,12 @@ class Tensorized:
     def _places(self, match: Match) -> dict[Buffer, Place]:
         """Where each declared buffer is."""
         tile, stage, intrin = self.tile, self.stage, self.tile.intrin
+        check_row_major(f"tensorize({stage.op.name}, ...)", [stage])
         places: dict[Buffer, Place] = {}
         for t, b in zip(intrin.inputs, intrin.buffers):
             region = match.regions[t]
             source = tile.bounds.schedule.stage_map[region.tensor.op]
+            check_row_major(f"tensorize({stage.op.name}, ...)", [source])
             real = self.buffers[(source, region.tensor.value_index)]
             at = self.inside(source, tuple(x.to_expr() for x in region.first))
             # an index may be read from a tensor; the loops stand in it already

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from whet.compiler.te.lower.infer_bound import Bounds
+from whet.compiler.te.bounds.infer_bound import Bounds
 from whet.compiler.tir.expr import (
     COMM_REDUCE,
     EQ,

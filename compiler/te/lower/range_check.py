@@ -9,7 +9,7 @@ at earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from whet.compiler.arith import Analyzer
@@ -19,6 +19,7 @@ from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.te.lower.lower_scan import step_axes
 from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import (
     And,
     BinaryOp,
@@ -40,7 +41,7 @@ from whet.compiler.tir.expr import (
 )
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.printer import expr_text
-from whet.compiler.tir.visit.rewrite import nodes
+from whet.compiler.tir.visit.rewrite import nodes, variables
 
 if TYPE_CHECKING:
     from whet.compiler.te.schedule import Schedule
@@ -81,6 +82,16 @@ def check_values(schedule: Schedule, given: Collection[Var] | None = None) -> No
     for stage in schedule.stages:
         if isinstance(stage.op, ComputeOp):
             _check_values(stage.op, axes, given)
+
+
+def given_by(params: Iterable[Buffer | Var]) -> set[Var]:
+    """The variables to which arguments give values."""
+    known: set[Var] = set()
+    for p in params:
+        parts = (*p.shape, *p.strides, p.elem_offset) if isinstance(p, Buffer) else (p,)
+        for x in parts:
+            known |= variables(x)
+    return known
 
 
 def _check_values(op: ComputeOp, axes: dict[Var, str], given: Collection[Var] | None) -> None:

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from whet.compiler.errors import LowerError
+from whet.compiler.te.bounds.infer_bound import Bounds
 from whet.compiler.te.bounds.threads import in_one_block, scope_of
 from whet.compiler.te.lang.relations import AT, INLINE
 from whet.compiler.te.lang.scan import ScanOp
-from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
+from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, HybridOp, PlaceholderOp, Tensor
 from whet.compiler.te.lower import (
     lower_allreduce,
+    lower_layout,
     lower_loop,
     lower_reduce,
     lower_scan,
     lower_store,
 )
 from whet.compiler.te.lower.guards import Guards
-from whet.compiler.te.lower.infer_bound import Bounds
+from whet.compiler.te.lower.in_place import keep_in_place
 from whet.compiler.te.lower.lower_extern import extern_nest
 from whet.compiler.te.lower.lower_prefetch import prefetched
 from whet.compiler.te.lower.lower_tensorize import Tensorized
-from whet.compiler.te.lower.range_check import check_reads, check_values
+from whet.compiler.te.lower.range_check import check_reads, check_values, given_by
+from whet.compiler.te.primitives.transform_layout import layout_shape
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import (
     COMM_REDUCE,
@@ -35,17 +39,7 @@ from whet.compiler.tir.expr import (
     Reduce,
     Var,
 )
-from whet.compiler.tir.stmt import (
-    UNROLLED,
-    Allocate,
-    AttrStmt,
-    BufferStore,
-    For,
-    IfThenElse,
-    Stmt,
-    nothing,
-    seq,
-)
+from whet.compiler.tir.stmt import Allocate, BufferStore, IfThenElse, Stmt, nothing, seq
 from whet.compiler.tir.visit.rewrite import Rewriter, variables
 
 if TYPE_CHECKING:
@@ -57,6 +51,7 @@ def schedule_ops(
     schedule: Schedule,
     buffers: Mapping[Tensor, Buffer],
     params: Collection[Buffer | Var] | None = None,
+    noalias: bool = True,
 ) -> Stmt:
     """The loop nests of a schedule.
 
@@ -65,36 +60,25 @@ def schedule_ops(
         buffers: where inputs, outputs and other arguments live; every other tensor gets a buffer
             of its own, allocated where its stage is attached.
         params: all arguments, scalars among them; None if they are not known.
+        noalias: False if arguments may share memory.
 
     Raises:
         LowerError: if an input or an output has no buffer, a stage is attached in vain, or an
             expression surely reads outside a tensor, divides by 0 or uses an unknown variable.
     """
     check_reads(schedule)
-    check_values(schedule, None if params is None else _given((*buffers.values(), *params)))
-    return _Nests(schedule, buffers).run()
+    check_values(schedule, None if params is None else given_by((*buffers.values(), *params)))
+    return Nests(schedule, buffers).run(noalias)
 
 
-def _given(params: Iterable[Buffer | Var]) -> set[Var]:
-    """The variables to which arguments give values."""
-    known: set[Var] = set()
-    for p in params:
-        parts = (*p.shape, *p.strides, p.elem_offset) if isinstance(p, Buffer) else (p,)
-        for x in parts:
-            known |= variables(x)
-    return known
-
-
-# Values of a tree that registers hold.
-_LARGEST_TREE = 16
-
-
-class _Nests:
+class Nests:
     """Makes the loop nests of a schedule's stages."""
+
+    bounds_of: type[Bounds] = Bounds
 
     def __init__(self, schedule: Schedule, buffers: Mapping[Tensor, Buffer]) -> None:
         self.schedule = schedule
-        self.bounds = Bounds(schedule)
+        self.bounds = self.bounds_of(schedule)
         self.analyzer = self.bounds.analyzer
         self.buffers: dict[tuple[Stage, int], Buffer] = {}
         self.given: set[tuple[Stage, int]] = set()
@@ -111,13 +95,15 @@ class _Nests:
                 assert stage.attach_stage is not None and stage.attach_ivar is not None
                 self.attached.setdefault((stage.attach_stage, stage.attach_ivar), []).append(stage)
 
-    def run(self) -> Stmt:
+    def run(self, noalias: bool = True) -> Stmt:
         computed = [s for s in self.schedule.stages if s in self.bounds.stages]
         for s in computed:
             if isinstance(s.op, ScanOp):
                 self._share(s, s.op)
         for s in self.schedule.stages:
             self._check_buffers(s)
+        if noalias:
+            keep_in_place(self.bounds, self.buffers, self.given)
         for s in computed:
             self._declare(s)
         roots = [s for s in computed if s.attach_type != AT]
@@ -134,15 +120,12 @@ class _Nests:
                 "stored there. Compute it at the root or leave it out of args",
                 stacklevel=5,
             )
-        if stage.attach_type == INLINE or not (is_input or stage.is_output):
-            return
-        for k in range(stage.op.num_outputs):
-            if (stage, k) not in self.buffers:
-                raise LowerError(
-                    f"lower(schedule of {', '.join(o.name for o in self.schedule.outputs)}, args)",
-                    f"{'the input' if is_input else 'the output'} {stage.op.name} is not in args",
-                    "args must name every placeholder and every output",
-                )
+        if stage.attach_type != INLINE and is_input and (stage, 0) not in self.buffers:
+            raise LowerError(
+                f"lower(schedule of {', '.join(o.name for o in self.schedule.outputs)}, args)",
+                f"the input {stage.op.name} is not in args",
+                "args must name every placeholder; what is computed and not named is allocated",
+            )
 
     def _declare(self, stage: Stage) -> None:
         op, b = stage.op, self.bounds.stages[stage]
@@ -152,16 +135,32 @@ class _Nests:
             if (stage, k) in self.buffers:
                 lower_store.check_given(stage)
                 continue
-            shape = op.output_shape(k)
-            if isinstance(op, ComputeOp) and stage not in self.in_place:
-                shape = tuple(b.extents[a].to_expr() for a in op.axis)
+            shape = self._shape(stage, k)
             self.buffers[(stage, k)] = Buffer(
                 Tensor(op, k).name,
-                shape,
+                tuple(layout_shape(stage, shape)),
                 op.output_dtype(k),
                 scope_of(stage),
                 lower_store.strides(stage, shape) if lower_store.aligned(stage) else (),
             )
+
+    def _shape(self, stage: Stage, k: int) -> tuple[PrimExpr, ...]:
+        """The extents of what is kept of a stage's result ``k``: its region, or its tensor."""
+        b = self.bounds.stages.get(stage)
+        if b is None or not isinstance(stage.op, ComputeOp) or stage in self.in_place:
+            return stage.op.output_shape(k)
+        return tuple(b.extents[a].to_expr() for a in stage.op.axis)
+
+    def _places(self, stage: Stage, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """Where an element lies, from its indices in what is kept of a stage."""
+        b = self.bounds.stages.get(stage)
+        if b is not None and b.roll is not None:
+            roll = b.roll
+            pairs = zip(stage.op.axis, indices)
+            indices = tuple(roll.place(i) if a is roll.axis else i for a, i in pairs)
+        if not stage.layout:
+            return indices
+        return lower_layout.places(stage, self._shape(stage, 0), indices, self.bounds.sizes)
 
     def _share(self, stage: Stage, op: ScanOp) -> None:
         """Keep the first steps, the updates and the states of a recurrence in one memory."""
@@ -184,8 +183,7 @@ class _Nests:
         """The loops of a stage with everything attached to them."""
         op = stage.op
         if isinstance(op, ExternOp):
-            read = [(self.schedule.stage_map[t.op], t.value_index) for t in op.inputs]
-            out = extern_nest(op, [self.buffers[key] for key in read], self._outputs(stage))
+            out = self._statement(stage, op)
         elif isinstance(op, ScanOp):  # its other axes are those of the updates, attached here
             out = self._loop(stage, op.scan_axis, nothing())
             out = lower_scan.in_threads(stage, op, out)
@@ -193,6 +191,24 @@ class _Nests:
             out = self._loops(stage)
         out = lower_loop.launched(stage, self.bounds.stages[stage], out)
         return lower_store.buffered(stage, self._outputs(stage), out)
+
+    def _statement(self, stage: Stage, op: ExternOp) -> Stmt:
+        """The statement of an extern operation; that of a hybrid script in its stage's loops."""
+        read = [(self.schedule.stage_map[t.op], t.value_index) for t in op.inputs]
+        kind = "the script" if isinstance(op, HybridOp) else "te.extern"
+        lower_layout.check_row_major(f"{kind} {op.name}", [s for s, _ in read])
+        declared = op.input_placeholders
+        ins = [self.buffers.get(key, b) for key, b in zip(read, declared)]
+        out = extern_nest(op, ins, self._outputs(stage))
+        if not isinstance(op, HybridOp):
+            return out
+        from whet.compiler.te.lower import lower_hybrid
+
+        inlined = {b: t for b, now, t in zip(declared, ins, op.inputs) if b is now}
+        out = lower_hybrid.with_inlined(self.schedule, out, inlined, lambda x: self._read(x, {}))
+        lower_hybrid.check_attached(self.bounds, stage, out, self.buffers)
+        made = partial(self._loop, stage), self.guards.of_loops
+        return lower_hybrid.in_loops(self.bounds, stage, out, *made)
 
     def _loops(self, stage: Stage) -> Stmt:
         leaves = stage.leaf_iter_vars
@@ -216,9 +232,7 @@ class _Nests:
                 return self._over_threads(stage, parts, inner)
             return seq(self._init(stage, tile), inner) if reduces and k == first_reduce else inner
 
-        if reduces and first_reduce == len(
-            leaves
-        ):  # every reduction axis was of extent 1 and fused
+        if reduces and first_reduce == len(leaves):  # all reduction axes had one step, and fused
             return seq(self._init(stage), level(0))
         return level(0)
 
@@ -226,11 +240,15 @@ class _Nests:
         """A loop of a stage around what is attached to it and then its body."""
         inside = self.attached.get((stage, leaf), [])
         body = seq(*[self.nest(s) for s in inside], body)
+        rolling = [s for s in inside if self.bounds.stages[s].roll is not None]
         for s in reversed(inside):
-            body = self._allocate(s, body)
+            body = body if s in rolling else self._allocate(s, body)
         if stage.attr(leaf).prefetch_data:
             body = prefetched(stage, leaf, self.buffers, body)
-        return lower_loop.loop(stage, self.bounds.stages[stage], leaf, body, apart=apart)
+        out = lower_loop.loop(stage, self.bounds.stages[stage], leaf, body, apart=apart)
+        for s in reversed(rolling):
+            out = self._allocate(s, out)
+        return out
 
     def _tensorized(self, stage: Stage) -> Tensorized:
         return Tensorized(self.guards, stage, self.buffers, self._inside, self._read)
@@ -245,8 +263,10 @@ class _Nests:
         """
         op, b = stage.op, self.bounds.stages[stage]
         if stage in self.in_place:
-            return tuple(b.index(a).to_expr(a.dtype) for a in op.axis)
-        return tuple(b.values[a].to_expr(a.dtype) for a in op.axis)
+            indices = tuple(b.index(a).to_expr(a.dtype) for a in op.axis)
+        else:
+            indices = tuple(b.values[a].to_expr(a.dtype) for a in op.axis)
+        return self._places(stage, indices)
 
     def _read(self, expression: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
         """An expression over the loops, reading buffers instead of tensors."""
@@ -267,12 +287,11 @@ class _Nests:
         """Indices of a tensor counted from the first one that its stage computes."""
         b = self.bounds.stages.get(stage)
         if b is None or b.whole or stage in self.in_place:
-            return indices
-        op = stage.op
+            return self._places(stage, indices)
         out = []
-        for a, i in zip(op.axis, indices):
+        for a, i in zip(stage.op.axis, indices):
             out.append((self.analyzer.affine(i) - b.mins[a]).to_expr(i.dtype))
-        return tuple(out)
+        return self._places(stage, tuple(out))
 
     def _store(self, stage: Stage) -> Stmt:
         values, target = self.guards.values(stage), self._target(stage)
@@ -321,7 +340,7 @@ class _Nests:
                 out = lower_loop.loop(stage, b, inner[k], out, first_values=True)
             if tile is not None and k == inside:
                 out = tile.first_values(out)
-        return _rename(out, fresh)
+        return lower_loop.renamed(out, fresh)
 
     def _update(self, stage: Stage, parts: lower_allreduce.Parts | None = None) -> Stmt:
         out = self._reductions(stage)
@@ -337,12 +356,9 @@ class _Nests:
         """An unrolled loop that is all of a reduction, without its first values; else None."""
         step, *inner = stage.leaf_iter_vars[stage.first_reduce :]
         extent = self.bounds.stages[stage].extents[step]
-        unrolled = stage.attr(step).kind == UNROLLED and extent.is_const
-        if not unrolled or not 2 <= extent.const <= _LARGEST_TREE:
+        if not lower_reduce.may_be_tree(stage, step, extent, inner):
             return None
         if any((stage, leaf) in self.attached for leaf in (step, *inner)):
-            return None
-        if stage.store_predicate is not None or any(a.iter_type == COMM_REDUCE for a in inner):
             return None
         out = lower_reduce.tree(
             self._reductions(stage), self._target(stage), step.var, extent.const
@@ -366,7 +382,7 @@ class _Nests:
             )
             swap = [leaf.var for leaf, _, _ in parts.loops]
             store = (
-                parts.over(lambda fresh: _rename(chosen, dict(zip(swap, fresh))))
+                parts.over(lambda fresh: lower_loop.renamed(chosen, dict(zip(swap, fresh))))
                 if variables(condition) & set(swap)
                 else chosen
             )
@@ -377,23 +393,3 @@ class _Nests:
         for b in reversed(parts.buffers):
             nest = Allocate(b, nest)
         return in_one_block(self.bounds, stage, nest)
-
-
-def _rename(body: Stmt, fresh: dict[Var, Var]) -> Stmt:
-    """The statement with loops over other variables."""
-    if not fresh:
-        return body
-
-    def loop(n: For) -> Stmt:
-        n = rewrite.children(n)
-        return For(
-            fresh.get(n.var, n.var), n.min, n.extent, n.kind, n.body, n.annotations, n.thread
-        )
-
-    def attr(n: AttrStmt) -> Stmt:
-        n = rewrite.children(n)
-        node = fresh.get(n.node, n.node) if isinstance(n.node, Var) else n.node
-        return AttrStmt(node, n.key, n.value, n.body)
-
-    rewrite = Rewriter({For: loop, AttrStmt: attr, Var: lambda v: fresh.get(v, v)})
-    return rewrite(body)

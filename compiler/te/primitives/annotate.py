@@ -17,6 +17,7 @@ from whet.compiler.te.primitives.checks import (
     Request,
     argument_text,
     check_loops,
+    in_one_nest,
     leaf_index,
     loops_of,
     on_stage,
@@ -156,7 +157,7 @@ def bind(stage: Stage, ivar: IterVar, thread_ivar: IterVar) -> None:
         )
     for leaf in stage.leaf_iter_vars:
         other = thread_of(stage, leaf)
-        if other is None:
+        if other is None or not in_one_nest(stage, (leaf, ivar)):
             continue
         tag = thread_ivar.thread_tag
         if other is thread_ivar or (other.thread_tag == tag and not is_virtual(tag)):

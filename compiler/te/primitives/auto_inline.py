@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from whet.compiler.errors import ArgumentError
 from whet.compiler.te.lang.relations import ROOT
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir.expr import ProducerLoad, Var
@@ -40,9 +41,50 @@ def _places(op: Any) -> list[list[int]]:
     return [[axes.get(i, -1) if isinstance(i, Var) else -1 for i in n.indices] for n in loads]
 
 
-def inline_all(schedule: Schedule, wanted: Callable[[Operation], bool]) -> None:
+def AutoInlineElemWise(sch: Schedule) -> None:
+    """Inline each stage that reads its tensors at its own element: ``A[i, j] + B[i, j]``.
+
+    Outputs stay, and so do stages to which a primitive was applied.
+
+    >>> A = te.placeholder((8,), name="A")
+    >>> T = te.compute((8,), lambda i: A[i] * 2.0, name="T")
+    >>> U = te.compute((8,), lambda i: T[i] + 1.0, name="U")
+    >>> s = te.create_schedule(U.op)
+    >>> te.schedule.AutoInlineElemWise(s)
+    >>> print(lower(s, [A, U]))
+    def main(A: float32[8], U: float32[8]):
+        for i in range(8):
+            U[i] = A[i] * float32(2.0) + float32(1.0)
+
+    Raises:
+        ArgumentError: for anything but a schedule.
+    """
+    _inline_all(sch, "AutoInlineElemWise", is_elementwise)
+
+
+def AutoInlineBroadcast(sch: Schedule) -> None:
+    """Inline each stage that reads its tensors at some of its own axes, in order: ``A[j]``.
+
+    Raises:
+        ArgumentError: for anything but a schedule.
+    """
+    _inline_all(sch, "AutoInlineBroadcast", is_broadcast)
+
+
+def AutoInlineInjective(sch: Schedule) -> None:
+    """Inline each stage that is no reduction, wherever it reads.
+
+    Raises:
+        ArgumentError: for anything but a schedule.
+    """
+    _inline_all(sch, "AutoInlineInjective", is_injective)
+
+
+def _inline_all(sch: Schedule, name: str, wanted: Callable[[Operation], bool]) -> None:
     """Inline the untouched stages whose operation is ``wanted``, but for outputs."""
-    for stage in schedule.stages:
+    if not hasattr(sch, "stage_map"):
+        raise ArgumentError(f"{name}({sch!r})", f"a {type(sch).__name__} is not a schedule")
+    for stage in sch.stages:
         if not stage.is_output and _untouched(stage) and wanted(stage.op):
             stage.compute_inline()
 

@@ -82,7 +82,7 @@ def cache_write(schedule: Schedule, tensor: Any, scope: str) -> Any:
     cache, indices = (_relaid if stage.relations else _alike)(stage, old, scope)
     new = [Tensor(cache, k) for k in range(cache.num_outputs)]
     copy = replace(old, reduce_axis=(), body=tuple(t(*indices) for t in new))
-    schedule.insert_stage(stage, cache, scope)
+    schedule.insert_stage(stage, cache, scope, stage)
     schedule.replace_op(stage, copy)
     out = [new[t.value_index] for t in many]
     schedule.record("cache_write", stage, (tensor, scope), {}, out, old)
@@ -159,7 +159,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
     copy = Tensor(ComputeOp(f"{tensor.name}.{scope}", axis, (), body), 0)
     first = min(many, key=schedule.stages.index)
     redirected = [_reading(schedule, r, stage, tensor.value_index, copy, request) for r in many]
-    schedule.insert_stage(first, copy.op, scope)
+    schedule.insert_stage(first, copy.op, scope, stage)
     for r, op in zip(many, redirected):
         schedule.replace_body(r, op)
     origins = [r.origin_op for r in many]

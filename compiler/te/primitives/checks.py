@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,7 @@ from whet.compiler.te.lang.relations import INLINE
 from whet.compiler.te.lang.scan import ScanOp
 from whet.compiler.te.lang.scopes import SCOPES, is_scope, is_thread
 from whet.compiler.te.lang.sizes import size_text
-from whet.compiler.te.lang.tensor import PlaceholderOp
+from whet.compiler.te.lang.tensor import GroupOp, HybridOp, PlaceholderOp
 from whet.compiler.te.lang.tensor_intrin import TensorIntrin
 from whet.compiler.te.primitives.scans import check_not_ordered
 from whet.compiler.tir.expr import IterVar
@@ -76,6 +76,13 @@ def check_computed(stage: Stage, request: Text) -> None:
     """An error for an input, which nothing computes."""
     if isinstance(stage.op, PlaceholderOp):
         raise ScheduleError(request, f"{stage.op.name} is an input and is not computed")
+    if isinstance(stage.op, GroupOp):
+        names = ", ".join(s.op.name for s in stage.children)
+        raise ScheduleError(
+            request,
+            f"{stage.op.name} is a group of stages and has neither loops nor a result",
+            f"compute_at and compute_root move it; its stages: {names}",
+        )
 
 
 def check_loops(stage: Stage, request: Text) -> None:
@@ -153,5 +160,40 @@ def check_scope(scope: Any, request: Text) -> None:
     """An error unless there is such a storage scope."""
     if not is_scope(scope):
         raise ScheduleError(
-            request, f"{scope!r} is not a storage scope", "scopes: " + ", ".join(SCOPES)
+            request,
+            f"{scope!r} is not a storage scope",
+            f"scopes: {', '.join(SCOPES)}; with a tag: global.vtcm, ...",
+        )
+
+
+def in_one_nest(stage: Stage, axes: Sequence[IterVar]) -> bool:
+    """True for loops with no other statement between them; those of a script may have some."""
+    if not isinstance(stage.op, HybridOp):
+        return True
+    chain = {a: k for k, chain in enumerate(stage.op.chains) for a in chain}
+    for r in stage.relations:
+        known = next(chain[a] for a in r.members if a in chain)
+        chain.update(dict.fromkeys(r.members, known))
+    return len({chain[a] for a in axes}) < 2
+
+
+def check_one_nest(stage: Stage, axes: Sequence[IterVar], request: Text) -> None:
+    """An error for loops of a script between which other statements stand.
+
+    Asked by what changes how loops stand to each other: fuse, reorder, tile.
+    """
+    if not in_one_nest(stage, axes):
+        names = ", ".join(a.name for a in axes)
+        raise ScheduleError(
+            request,
+            f"{names} are loops of {stage.op.name} that do not stand directly inside each other",
+            "fuse, reorder and tile take loops with nothing between them",
+        )
+
+
+def check_no_loop_around(stage: Stage, request: Text) -> None:
+    """An error for ``fuse()``: a loop around all of a script's statements."""
+    if isinstance(stage.op, HybridOp):
+        raise ScheduleError(
+            request, f"{stage.op.name} is a script: its loops are those that it is written with"
         )

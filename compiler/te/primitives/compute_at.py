@@ -15,6 +15,7 @@ from whet.compiler.te.primitives.checks import (
     loops_of,
     on_stage,
 )
+from whet.compiler.te.primitives.groups import check_groups, moved
 from whet.compiler.te.primitives.prepack import ahead_stages, check_ahead
 from whet.compiler.te.primitives.scans import check_not_in_scan, check_not_scan
 from whet.compiler.tir.expr import IterVar
@@ -49,9 +50,13 @@ def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
             for i_inner in range(4):
                 U[i_outer * 4 + i_inner] = T[i_inner] + T[i_inner + 2]
 
+    A loop that is split or fused afterwards is followed: to the inner loop of a split, and to the
+    fused loop where it was the inner one of two. A group (``create_group``) moves with all its
+    stages; one of them alone moves to loops of the same group.
+
     Raises:
         ScheduleError: if ``scope`` is no loop of ``parent``, or ``parent`` does not read this
-            stage; for a ``te.scan``.
+            stage; for a ``te.scan``; for a ``parent`` outside of the stage's group.
     """
     request = Request(stage, "compute_at", parent, scope)
     if not isinstance(parent, type(stage)):
@@ -62,24 +67,36 @@ def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
         )
     if parent.schedule is not stage.schedule or parent is stage:
         raise ScheduleError(request, "the parent must be another stage of the same schedule")
-    check_computed(stage, request)
     check_loops(parent, request)
     leaf_index(parent, scope, request)
-    if stage.is_output:
-        raise ScheduleError(
-            request, f"{stage.op.name} is an output, which is computed at the root", loops_of(stage)
-        )
-    check_not_in_scan(stage, request)
-    check_not_scan(stage, parent, request)
-    if not stage.schedule.feeds(stage, parent):
-        readers = ", ".join(s.op.name for s in stage.schedule.consumers(stage)) or "none"
+    _check_moved(stage, parent, request)
+    stage.put((AT, parent, scope))
+    request.record()
+
+
+def _check_moved(stage: Stage, parent: Stage, request: Request) -> None:
+    """Refuse a stage or a group that cannot be computed inside loops of ``parent``."""
+    members = moved(stage)
+    if stage in members:
+        check_computed(stage, request)
+    for member in members:
+        if member.is_output:
+            raise ScheduleError(
+                request,
+                f"{member.op.name} is an output, which is computed at the root",
+                loops_of(member),
+            )
+        check_not_in_scan(member, request)
+        check_not_scan(member, parent, request)
+    check_groups(stage, parent, members, request)
+    if not any(stage.schedule.feeds(x, parent) for x in members):
+        readers = [r for x in members for r in stage.schedule.consumers(x) if r not in members]
         raise ScheduleError(
             request,
             f"{parent.op.name} does not consume {stage.op.name}",
-            f"stages that read {stage.op.name}: {readers}",
+            f"stages that read {stage.op.name}: "
+            + (", ".join(dict.fromkeys(r.op.name for r in readers)) or "none"),
         )
-    stage.attach_type, stage.attach_stage, stage.attach_ivar = AT, parent, scope
-    request.record()
 
 
 @on_stage
@@ -143,11 +160,14 @@ def compute_root(stage: Stage) -> None:
         for i_1 in range(16):
             U[i_1] = T[i_1] + T[i_1 + 2]
 
+    A stage of a group is computed where the group is.
+
     Raises:
         ScheduleError: for an input.
     """
     request = Request(stage, "compute_root")
-    check_computed(stage, request)
+    if stage in moved(stage):
+        check_computed(stage, request)
     _detach(request, ROOT)
 
 

@@ -8,9 +8,12 @@ from whet.compiler.errors import ScheduleError
 from whet.compiler.te.lang.axes import axis_over
 from whet.compiler.te.lang.relations import Fuse, Singleton, Split
 from whet.compiler.te.lang.sizes import as_size
+from whet.compiler.te.lang.tensor import HybridOp
 from whet.compiler.te.primitives.checks import (
     Request,
     check_loops,
+    check_no_loop_around,
+    check_one_nest,
     leaf_index,
     loops_of,
     on_stage,
@@ -92,6 +95,12 @@ def _check_tail(stage: Stage, tail: str, request: Request) -> None:
         return
     if tail != "shift":
         raise ScheduleError(request, f'tail={tail!r} is neither "guard" nor "shift"')
+    if isinstance(stage.op, HybridOp):
+        raise ScheduleError(
+            request,
+            'with tail="shift" steps are run twice, and those of a script may add to what they did',
+            "leave the guard",
+        )
     if stage.op.reduce_axis:
         raise ScheduleError(
             request,
@@ -112,7 +121,18 @@ def _split(
     stage.relations.append(Split(parent, outer, inner, factor, nparts, shifts))
     stage.all_iter_vars += [outer, inner]
     stage.leaf_iter_vars[where : where + 1] = [outer, inner]
+    _follow(stage, parent, inner)
     return outer, inner
+
+
+def _follow(stage: Stage, loop: IterVar, inside: IterVar) -> None:
+    """Attach at a new loop what was attached at the one that it came of, as TVM does.
+
+    Of a split that is the inner loop; a fused loop takes the place of the inner one of its two.
+    """
+    for other in (*stage.schedule.stages, *stage.schedule.groups):
+        if other.attach_stage is stage and other.attach_ivar is loop:
+            other.attach_ivar = inside
 
 
 @on_stage
@@ -146,6 +166,7 @@ def fuse(stage: Stage, *axes: IterVar) -> IterVar:
         raise ScheduleError(
             request, "the axes must be neighbours, outermost first; reorder them", loops_of(stage)
         )
+    check_one_nest(stage, axes, request)
     if len({a.iter_type for a in axes}) > 1:
         raise ScheduleError(
             request, "a data axis and a reduction axis do not fuse", loops_of(stage)
@@ -156,6 +177,7 @@ def fuse(stage: Stage, *axes: IterVar) -> IterVar:
         out = IterVar(None, Var(name, fused.dtype), fused.iter_type)
         stage.relations.append(Fuse(fused, inner, out))
         stage.all_iter_vars.append(out)
+        _follow(stage, inner, out)
         fused = out
     stage.leaf_iter_vars[places[0] : places[0] + len(places)] = [fused]
     request.record(fused)
@@ -165,6 +187,7 @@ def fuse(stage: Stage, *axes: IterVar) -> IterVar:
 def _singleton(stage: Stage) -> IterVar:
     request = Request(stage, "fuse")
     check_loops(stage, request)
+    check_no_loop_around(stage, request)
     one = axis_over("singleton", ops.const(1))
     stage.relations.append(Singleton(one))
     stage.all_iter_vars.append(one)
@@ -201,6 +224,7 @@ def reorder(stage: Stage, *axes: IterVar) -> None:
     places = [leaf_index(stage, a, request) for a in axes]
     if len(set(places)) != len(places):
         raise ScheduleError(request, "an axis is named twice", loops_of(stage))
+    check_one_nest(stage, axes, request)
     _reorder(stage, places, axes)
     request.record()
 
@@ -245,6 +269,7 @@ def tile(
     x_place = unannotated_leaf(stage, x_parent, request)
     if unannotated_leaf(stage, y_parent, request) == x_place:
         raise ScheduleError(request, "an axis is named twice", loops_of(stage))
+    check_one_nest(stage, (x_parent, y_parent), request)
     for parent in (x_parent, y_parent):
         check_not_step(stage, parent, request)
     xo, xi = _split(stage, x_place, "factor", x_size)

@@ -36,7 +36,7 @@ def normalize(schedule: Schedule) -> Schedule:
             for a in of_stage.values():
                 index = next(k for k, x in enumerate(stage.leaf_iter_vars) if x is a)
                 leaves.append((stage.origin_op, index, a))
-    for stage in new.stages:
+    for stage in (*new.stages, *new.groups):
         if stage.attach_ivar is not None and stage.attach_ivar in rebased:
             stage.attach_ivar = rebased[stage.attach_ivar]
     new.record("normalize", None, (), {}, leaves)

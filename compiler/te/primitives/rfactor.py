@@ -82,7 +82,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     """
     stage, old = _reduction(schedule, tensor, axis, factor_axis)
     first, second = _factored(stage, old, axis, _place(factor_axis, len(old.axis)))
-    schedule.insert_stage(stage, first, "")
+    schedule.insert_stage(stage, first, "", stage)
     schedule.replace_op(stage, second)
     out = [Tensor(first, k) for k in range(first.num_outputs)]
     schedule.record("rfactor", stage, (tensor, axis), {"factor_axis": int(factor_axis)}, out, old)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError, WhetError
 from whet.compiler.te.lang.sizes import as_int, plain
-from whet.compiler.te.lang.tensor import ComputeOp
+from whet.compiler.te.lang.tensor import ComputeOp, ExternOp
 from whet.compiler.te.primitives.checks import (
     Request,
     argument_text,
@@ -65,6 +65,53 @@ def set_scope(stage: Stage, scope: str) -> None:
 
 
 @on_stage
+def rolling_buffer(stage: Stage) -> None:
+    """Keep of a stage that is attached at a loop what the loop's next steps still need.
+
+    Each step then computes only what the one before it has not. The buffer is as large as what
+    one step reads, and is filled in circles: of an index along which the steps move, the rest of a
+    division counts.
+
+    >>> A = te.placeholder((18,), name="A")
+    >>> T = te.compute((18,), lambda i: A[i] * 2.0, name="T")
+    >>> U = te.compute((16,), lambda i: T[i] + T[i + 1] + T[i + 2], name="U")
+    >>> s = te.create_schedule(U.op)
+    >>> s[T].compute_at(s[U], U.op.axis[0])
+    >>> print(lower(s, [A, U]))
+    def main(A: float32[18], U: float32[16]):
+        for i in range(16):
+            T = allocate([3], "float32", "global")
+            for i_1 in range(3):
+                T[i_1] = A[i_1 + i] * float32(2.0)
+            U[i] = T[0] + T[1] + T[2]
+    >>> s[T].rolling_buffer()
+    >>> print(lower(s, [A, U]))  # doctest: +ELLIPSIS
+    def main(A: float32[18], U: float32[16]):
+        T = allocate([3], "float32", "global")
+        for i in range(16):
+            for i_1 in range(max(i * -2 + 3, 1)):
+                T[...] = A[i_1 + i - max(i * -2 + 3, 1) + 3] * float32(2.0)
+            U[i] = T[i - i // 3 * 3] + T[i - (i + 1) // 3 * 3 + 1] + T[i - (i + 2) // 3 * 3 + 2]
+
+    Lowering refuses it by name where it does not hold: where the stage is attached at no loop, at
+    one whose steps do not follow each other in one thread, or where the regions of two steps have
+    nothing in common or move along several dimensions.
+
+    Raises:
+        ScheduleError: for an input, an output, or what a ``te.scan`` keeps.
+    """
+    request = Request(stage, "rolling_buffer")
+    check_computed(stage, request)
+    check_not_in_scan(stage, request)
+    if stage.is_output:
+        raise ScheduleError(request, f"{stage.op.name} is an output, which its caller keeps")
+    if not isinstance(stage.op, ComputeOp):
+        raise ScheduleError(request, f"{stage.op.name} is computed as a whole")
+    stage.rolls = True
+    request.record()
+
+
+@on_stage
 def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None:
     """Pad the rows of the stage's buffer: ``stride of axis = k * factor + offset``.
 
@@ -102,6 +149,12 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
         ScheduleError: for another axis, an output, or numbers that are too small.
     """
     request = Request(stage, "storage_align", axis, factor=factor, offset=offset)
+    if stage.layout:
+        raise ScheduleError(
+            request,
+            f"{stage.op.name} is laid out by transform_layout, which has no padded rows",
+            "leave one of the two out",
+        )
     check_loops(stage, request)
     check_not_in_scan(stage, request)
     if not any(axis is a for a in stage.op.axis):
@@ -248,6 +301,10 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
     request = f"set_store_predicate({stage.op.name}, ...)"
     check_loops(stage, request)
     check_not_in_scan(stage, request)
+    if isinstance(stage.op, ExternOp):
+        raise ScheduleError(
+            request, f"{stage.op.name} is extern: its own code stores", "write the condition in it"
+        )
     try:
         condition = ops.convert(predicate)
     except WhetError as error:

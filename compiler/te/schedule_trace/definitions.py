@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ScheduleError
 from whet.compiler.tir.expr import THREAD_INDEX, CmpOp, IterVar, Range, Var
+from whet.compiler.tir.layouts.index_map import IndexMap
 from whet.compiler.tir.ops import ops
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ def text(v: Any) -> str:
     if not isinstance(v, list):
         return repr(v)
     word, *rest = v
+    if word == "separator":
+        return "te.AXIS_SEPARATOR"
+    if word == "lambda":
+        return f"lambda {', '.join(rest[0])}: [{', '.join(map(text, rest[1]))}]"
     if word in _REFERENCES:
         return _REFERENCES[word].format(rest[0])
     parts = ", ".join(text(x) for x in rest)
@@ -67,7 +72,7 @@ def text(v: Any) -> str:
     return f"{FUNCTIONS[word][0]}({parts})"
 
 
-_REFERENCES = {"name": "{}", "var": "{}.var", "stage": "s[{}]"}
+_REFERENCES = {"name": "{}", "param": "{}", "var": "{}.var", "stage": "s[{}]"}
 
 
 @dataclass
@@ -78,17 +83,25 @@ class Known:
         schedule: the schedule that the trace is applied to.
         symbols: the variables and tensor intrinsics to use where the records only name them.
         names: tensors, axes and variables by their names in the trace.
+        params: those of the index map that is being read.
     """
 
     schedule: Schedule
     symbols: Mapping[str, Any]
     names: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Var] = field(default_factory=dict)
 
     def value(self, v: Any) -> Any:
         """An argument from plain data."""
         if not isinstance(v, list):
             return v
         word, rest = v[0], v[1:]
+        if word == "lambda":
+            return self.function(*rest)
+        if word == "separator":
+            return IndexMap.AXIS_SEPARATOR
+        if word == "param":
+            return self.params[rest[0]]
         if word == "name":
             return self.names[rest[0]]
         if word == "var":
@@ -97,6 +110,15 @@ class Known:
             return self.schedule[self.names[rest[0]]]
         parts = [self.value(x) for x in rest]
         return parts if word == "list" else BUILD[word](*parts)
+
+    def function(self, names: list[str], places: list[Any]) -> IndexMap:
+        """An index map from the names of its parameters and what it gives."""
+        self.params = {name: Var(name, "int32") for name in names}
+        given = [self.value(x) for x in places]
+        out = IndexMap(list(self.params.values()), [x for x in given if not isinstance(x, str)])
+        places_of = [k for k, x in enumerate(given) if isinstance(x, str)]
+        out.axis_separators = tuple(k - n for n, k in enumerate(places_of))
+        return out
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from whet.compiler.tir.expr import (
     Var,
     is_choice,
 )
+from whet.compiler.tir.layouts.index_map import IndexMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,6 +60,7 @@ class _Writer:
         self.taken = {"s", "te", "tir", "intrinsics"}
         self.kept: list[Any] = []
         self.free: dict[str, Any] = {}
+        self.params: dict[Var, str] = {}  # those of an index map that is being written
         self.axis_of: dict[int, str] = {}  # a variable -> the name of its axis
         # operation -> how it is reached: an output, or an input of another
         self.paths: dict[Operation, tuple[Operation | None, int, int]] = {}
@@ -184,6 +186,8 @@ class _Writer:
                 self.names.setdefault(id(r.op), name)
                 self.kept.append(r.op)
                 names.append(name)
+            elif isinstance(r, Operation):
+                names.append(self.fresh("group", r))
             else:
                 names += self.axes([r])
         if names:
@@ -203,6 +207,8 @@ class _Writer:
             return ["name", self.operation(x)]
         if isinstance(x, TensorIntrin):
             return ["name", self._intrin(x)]
+        if isinstance(x, IndexMap):
+            return self._function(x)
         if isinstance(x, StageRef):
             return ["stage", self.operation(x.origin)]
         if isinstance(x, (list, tuple)):
@@ -232,6 +238,8 @@ class _Writer:
         )
 
     def _variable(self, v: Var, step: Step | None) -> list[Any]:
+        if v in self.params:
+            return ["param", self.params[v]]
         known = self.axis_of.get(id(v))
         if known is not None:
             return ["var", known]
@@ -244,6 +252,19 @@ class _Writer:
                     assert step is not None
                     return ["var", self.axis(a, step)]
         return ["name", self._size(v)]
+
+    def _function(self, m: IndexMap) -> list[Any]:
+        """An index map as a function: the names of its parameters, and what it gives."""
+        names = [v.name for v in m.initial_indices]
+        plain = all(n.isidentifier() and not keyword.iskeyword(n) for n in names)
+        if not plain or len({*names, "te"}) <= len(names):
+            names = [f"i{k}" for k in range(len(names))]
+        self.params = dict(zip(m.initial_indices, names))
+        places = [self.value(x, None) for x in m.final_indices]
+        self.params = {}
+        for k in reversed(m.axis_separators):
+            places.insert(k, ["separator"])
+        return ["lambda", names, places]
 
     def _intrin(self, x: TensorIntrin) -> str:
         """The name of a tensor intrinsic, which is no data."""

@@ -21,8 +21,10 @@ def _line(r: Record) -> str:
 
 
 def _gives_a_list(r: Record) -> bool:
-    """cache_write of a list of tensors gives a list, of one tensor, too."""
+    """The loops of a layout are a list; cache_write of one tensor in a list gives one, too."""
     args = r.get("args", [])
+    if r.get("primitive") == "transform_layout":
+        return True
     return r.get("primitive") == "cache_write" and args[0][0] == "list"
 
 

@@ -27,6 +27,11 @@ _LONGEST = 90  # characters of a formula
 REMARKS: tuple[Callable[[Stage], str], ...] = (
     lambda stage: "double buffered" if stage.double_buffered else "",
     lambda stage: "computed ahead of the calls" if stage.attach_type == AHEAD else "",
+    lambda stage: "a rolling buffer" if stage.rolls else "",
+    lambda stage: f"in {stage.group.op.name}" if stage.group is not None else "",
+    lambda stage: (
+        "laid out by " + ", ".join(map(str, stage.layout_transforms)) if stage.layout else ""
+    ),
     lambda stage: "stored past the caches" if stage.nontemporal else "",
     lambda stage: (
         "in threads " + ", ".join(t.thread_tag for t in stage.launch_threads)
@@ -97,7 +102,7 @@ class _Boxes:
     """The boxes of a schedule's stages."""
 
     def __init__(self, schedule: Schedule) -> None:
-        from whet.compiler.te.lower.infer_bound import Bounds
+        from whet.compiler.te.bounds.infer_bound import Bounds
 
         self.schedule = schedule
         try:

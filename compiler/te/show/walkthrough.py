@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.te.bounds.infer_bound import Bounds
 from whet.compiler.te.lang.scan import ScanOp, fixed_points, scan_body
 from whet.compiler.te.lang.tensor import Operation, PlaceholderOp, Tensor
-from whet.compiler.te.lower.infer_bound import Bounds
+from whet.compiler.te.lower import lower_layout
 from whet.compiler.te.lower.schedule_ops import schedule_ops
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import BufferLoad, IntImm, IterVar, Range, Var
@@ -59,6 +60,7 @@ def schedule_statement(schedule: Schedule) -> Stmt:
             for k in range(stage.op.num_outputs):
                 t = Tensor(stage.origin_op, k)
                 buffers[t] = Buffer(t.name, t.shape, t.dtype)
+    buffers, _ = lower_layout.arguments(schedule, buffers)
     return AttrStmt(Kept(buffers), "buffers", ops.const(1), schedule_ops(schedule, buffers))
 
 

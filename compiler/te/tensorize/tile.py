@@ -15,8 +15,8 @@ from whet.compiler.tir.expr import COMM_REDUCE, IterVar, PrimExpr, Var
 from whet.compiler.tir.stmt import SERIAL
 
 if TYPE_CHECKING:
+    from whet.compiler.te.bounds.infer_bound import Bounds
     from whet.compiler.te.lang.tensor_intrin import TensorIntrin
-    from whet.compiler.te.lower.infer_bound import Bounds
     from whet.compiler.te.stage import Stage
 
 

@@ -26,12 +26,10 @@ def verify_memory(func: PrimFunc | IRModule, target: Any = None) -> bool:
 def host_accesses(func: PrimFunc, target: Any = None) -> list[str]:
     """The names of the buffers that the host would touch, on a GPU target."""
     from whet.compiler.target import Target
-    from whet.compiler.target.kinds import KINDS
 
     chosen = target or func.attrs.get("target") or Target.current() or Target("llvm")
     chosen = chosen if isinstance(chosen, Target) else Target(chosen)
-    kind = KINDS.get(chosen.kind)
-    if kind is None or kind.device == "cpu":
+    if chosen.device == "cpu":
         return []
     if func.attrs.get("calling_conv") == "kernel_launch":
         return []

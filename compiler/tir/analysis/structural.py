@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
+from whet.compiler.late_numpy import is_array
 from whet.compiler.tir.buffer import Buffer
+from whet.compiler.tir.constants import const, is_numpy_number
 from whet.compiler.tir.expr import (
     Broadcast,
     BufferLoad,
@@ -16,10 +18,12 @@ from whet.compiler.tir.expr import (
     Call,
     FloatImm,
     IntImm,
+    IterVar,
     Let,
     PrimExpr,
     ProducerLoad,
     Ramp,
+    Range,
     Reduce,
     Shuffle,
     StringImm,
@@ -31,13 +35,16 @@ from whet.compiler.tir.stmt import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
+    Block,
+    BufferRegion,
     BufferStore,
     DeclBuffer,
     For,
     IfThenElse,
     LetStmt,
 )
-from whet.compiler.tir.visit.expect import EXPRESSIONS, FUNCTIONS, NODES, expect
+from whet.compiler.tir.visit.expect import EXPRESSIONS, expect
+from whet.compiler.tir.visit.rewrite import TABLE
 
 # what a node is besides its children, and besides the variables and buffers that it names
 _FIELDS: dict[type, tuple[str, ...]] = {
@@ -55,21 +62,18 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     AttrStmt: ("key",),
 }
 
-_COMPARED = (*FUNCTIONS, *NODES)
-
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """True if two functions, modules, statements or expressions have the same structure.
+    """True if two things have the same structure.
+
+    They are functions, modules, statements, expressions, buffers, ranges, axes, tensors, numbers,
+    texts, targets, arrays, None, and lists and dicts of these; of anything else, an object equals
+    itself alone. A number is the constant of its type.
 
     Names do not matter; a variable or buffer that is defined inside corresponds to the one that is
     defined at the same place. What is defined outside must be the same object, unless
     ``map_free_vars`` lets it correspond, too.
-
-    Raises:
-        ArgumentError: for anything but these.
     """
-    expect(lhs, _COMPARED, "structural_equal(lhs)")
-    expect(rhs, _COMPARED, "structural_equal(rhs)")
     return _encoded(lhs, map_free_vars) == _encoded(rhs, map_free_vars)
 
 
@@ -96,9 +100,9 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     Variables defined outside count by name unless ``map_free_vars``.
 
     Raises:
-        ArgumentError: for anything but a function, a module, a statement or an expression.
+        ArgumentError: for what has no structure, such as a Python function.
     """
-    expect(node, _COMPARED, "structural_hash(node)")
+    _check_hashed(node)
     text = repr(_encoded(node, map_free_vars, by_name=True))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little", signed=True)
 
@@ -135,8 +139,8 @@ class _Encoder:
             return ("function", params, self.node(n.body))
         if isinstance(n, Var):
             return self._name(n)
-        if n is None or isinstance(n, (str, int, float)):
-            return n
+        if type(n) not in TABLE:
+            return self._other(n)
         kind = type(n)
         head: list[Hashable] = [kind.__name__, getattr(n, "dtype", "")]
         head += [_plain(getattr(n, f)) for f in _FIELDS.get(kind, ())]
@@ -148,6 +152,8 @@ class _Encoder:
             return (*head, before, self._define(n.var), self.node(parts[-1]))
         if isinstance(n, (Allocate, AllocateConst, DeclBuffer)):
             return (*head, *self._holder(n))
+        if isinstance(n, Block):
+            return (*head, *self._block(n))
         if isinstance(n, AttrStmt):
             return (*head, self._about(n), *(self.node(p) for p in parts))
         if isinstance(n, (BufferLoad, BufferStore, BufferView)):
@@ -155,11 +161,38 @@ class _Encoder:
             if not isinstance(n, BufferView):
                 head.append(n.mask is None)
         elif isinstance(n, ProducerLoad):
-            head.append(self._name(n.producer))
+            head += [self._name(n.producer.op), n.producer.value_index]
         elif isinstance(n, Reduce):
             head.append(tuple(self._define(a.var) for a in n.axis))
             head.append(n.combiner.name)
         return (*head, *(self.node(p) for p in parts))
+
+    def _other(self, n: Any) -> Hashable:
+        """What is no function, statement or expression."""
+        if n is None or isinstance(n, str):
+            return ("text", None if n is None else str(n))
+        if isinstance(n, (bool, int, float)) or is_numpy_number(n):
+            return self.node(const(n))
+        if isinstance(n, (list, tuple)):
+            return ("list", *map(self.node, n))
+        if isinstance(n, Mapping):
+            items = [(self.node(k), k) for k in n]
+            return ("dict", *((key, self.node(n[k])) for key, k in sorted(items, key=_text)))
+        if isinstance(n, Buffer):
+            return self._name(n) if n in self.numbers else self._param(n)
+        if isinstance(n, Range):
+            return ("range", self.node(n.min), self.node(n.extent))
+        if isinstance(n, IterVar):
+            return ("axis", self.node(n.dom), self._define(n.var), n.iter_type, n.thread_tag)
+        if hasattr(n, "op") and hasattr(n, "value_index"):  # a tensor: that of its operation
+            return ("tensor", self._name(n.op), n.value_index)
+        data = as_array(n)
+        if data is not None:
+            content = hashlib.sha256(data.tobytes()).hexdigest()
+            return ("array", str(data.dtype), tuple(data.shape), content)
+        if hasattr(n, "to_json") and hasattr(n, "kind"):  # a target
+            return ("target", repr(n))
+        return ("object", self._name(n))
 
     def _holder(self, n: Allocate | AllocateConst | DeclBuffer) -> tuple[Hashable, ...]:
         data: Hashable = None
@@ -168,6 +201,26 @@ class _Encoder:
         if not isinstance(n, DeclBuffer):
             self._define(n.buffer.data)
         return (data, self._describe(n.buffer), self.node(n.body))
+
+    def _block(self, n: Block) -> Iterator[Hashable]:
+        """The axes, buffers and statements of a block; its name does not count."""
+        for a in n.iter_vars:
+            yield (a.iter_type, *self._span(a.domain), self._define(a.var))
+        for b in n.alloc_buffers:
+            yield (self._define(b.data), self._describe(b))
+        for m in n.match_buffers:
+            region = self._region(m.source)
+            yield (region, self._define(m.buffer.data), self._describe(m.buffer))
+        for regions in (n.reads, n.writes):
+            yield tuple(map(self._region, regions))
+        yield tuple((k, _plain(v)) for k, v in sorted(n.annotations.items()))
+        yield (self.node(n.init), self.node(n.body))
+
+    def _region(self, x: BufferRegion) -> Hashable:
+        return (self._name(x.buffer), *(self._span(r) for r in x.region))
+
+    def _span(self, r: Range) -> tuple[Hashable, ...]:
+        return self.node(r.min), self.node(r.extent)
 
     def _about(self, n: AttrStmt) -> Hashable:
         about = getattr(n.node, "var", n.node)
@@ -210,6 +263,40 @@ class _Encoder:
         if number is not None:
             return ("v", number, dtype)
         return ("free", str(getattr(v, "name", v)), dtype) if self.by_name else ("free", id(v))
+
+
+def _text(item: tuple[Hashable, Any]) -> str:
+    """The order of a dict's items."""
+    return repr(item[0])
+
+
+def as_array(value: Any) -> Any:
+    """The numbers of an array as numpy's; None for anything else."""
+    if is_array(value):
+        return value
+    given = getattr(value, "numpy", None)
+    return given() if callable(given) else None
+
+
+def _check_hashed(n: Any) -> None:
+    """Refuse what is known by its identity alone, which is another one in every process.
+
+    Raises:
+        ArgumentError: with its type.
+    """
+    if isinstance(n, Mapping) and not isinstance(n, IRModule):
+        n = (*n, *n.values())
+    if isinstance(n, (list, tuple)):
+        for part in n:
+            _check_hashed(part)
+        return
+    known = type(n) in TABLE or isinstance(n, (IRModule, PrimFunc, Var))
+    if not known and _Encoder(False, False).node(n)[0] == "object":  # type: ignore[index]
+        raise ArgumentError(
+            f"structural_hash({n!r})",
+            f"a {type(n).__name__} has no structure",
+            "functions, statements, expressions, numbers, texts, arrays, lists and dicts have",
+        )
 
 
 def _plain(value: Any) -> Hashable:

@@ -3,19 +3,54 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.expr import Call, PrimExpr
+from whet.compiler.tir.constants import wrapped
+from whet.compiler.tir.expr import Call, IntImm, PrimExpr, is_int
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.ops.mathematics import documented
+
+_BITS: dict[str, Callable[[int, int], int]] = {
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "shift_left": operator.lshift,
+    "shift_right": operator.rshift,
+}
+
+
+def bitwise(op: str, a: Any, b: Any) -> PrimExpr:
+    """``bitwise_and``, ``bitwise_or``, ``bitwise_xor``, ``shift_left`` or ``shift_right``.
+
+    Raises:
+        ArgumentError: for floats.
+    """
+    x, y = ops.same_type(a, b)
+    for z in (x, y):
+        if dt.is_float(z.dtype):
+            raise ArgumentError(
+                f"{op} of {z.dtype}",
+                "bits are those of integers or bools",
+                "convert it: x.astype('int32')",
+            )
+    if op.startswith("shift") and isinstance(y, IntImm) and not 0 <= y.value < dt.bits(x.dtype):
+        raise ArgumentError(
+            f"{op} of a {x.dtype} by {y.value}", f"it has {dt.bits(x.dtype)} bits", "0 or more"
+        )
+    if dt.is_bool(x.dtype) and op in ("bitwise_and", "bitwise_or"):
+        return ops.logical_and(x, y) if op == "bitwise_and" else ops.logical_or(x, y)
+    if type(x) is IntImm and type(y) is IntImm and type(x.value) is type(y.value) is int:
+        return IntImm(x.dtype, wrapped(_BITS[op](x.value, y.value), x.dtype))
+    return x if op.startswith("shift") and is_int(y, 0) else Call(x.dtype, op, (x, y))
 
 
 def _bitwise(op: str) -> Callable[..., PrimExpr]:
     def build(x: Any, y: Any, span: Any = None) -> PrimExpr:
-        return ops.bitwise(op, x, y)
+        return bitwise(op, x, y)
 
     return documented(build, op)
 
@@ -28,8 +63,12 @@ shift_right = _bitwise("shift_right")
 
 
 def bitwise_not(x: Any, span: Any = None) -> PrimExpr:
-    """All bits of an integer flipped; the opposite of a bool."""
-    return ops.bitwise_not(x)
+    """All bits flipped; the opposite of a bool."""
+    x = ops.convert(x)
+    if dt.is_bool(x.dtype):
+        return ops.logical_not(x)
+    ones = 2 ** dt.bits(x.dtype) - 1 if dt.is_uint(x.dtype) else -1
+    return bitwise("bitwise_xor", x, ops.const(ones, x.dtype))
 
 
 def infinity(dtype: str, span: Any = None) -> PrimExpr:

@@ -41,6 +41,7 @@ from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import (
     AssertStmt,
     AttrStmt,
+    BlockRealize,
     BufferStore,
     Evaluate,
     For,
@@ -233,6 +234,18 @@ def _let_stmt(n: LetStmt) -> None:
     n.value = typed(n.value, n.var.dtype)
 
 
+def _realize(n: BlockRealize) -> None:
+    """A value for each axis of the block; a condition."""
+    n.iter_values, n.predicate = expressions(n.iter_values), ops.convert(n.predicate)
+    axes = len(n.block.iter_vars)
+    if len(n.iter_values) != axes:
+        raise ArgumentError(
+            f"BlockRealize({len(n.iter_values)} values, {n.block.name_hint})",
+            f"the block has {axes} axes",
+            "give a value for each",
+        )
+
+
 _RULES: dict[type[Node], Callable[..., None]] = {
     BinaryOp: _binary,
     IntImm: _integer,
@@ -252,6 +265,7 @@ _RULES: dict[type[Node], Callable[..., None]] = {
     Call: _converted("args"),
     Reduce: _converted("source", "init", "condition"),
     For: _loop,
+    BlockRealize: _realize,
     BufferStore: _store,
     LetStmt: _let_stmt,
     IfThenElse: _converted("condition"),

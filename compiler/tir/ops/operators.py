@@ -58,7 +58,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "__eq__": _equality(EQ),
     "__ne__": _equality(NE),
     "__neg__": ops.negate,
-    "__invert__": ops.bitwise_not,
+    "__invert__": bits.bitwise_not,
     "astype": _cast,
     "equal": _compare(EQ),
 }

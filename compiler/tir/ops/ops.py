@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -150,20 +151,30 @@ def common_float(*args: Any) -> str:
     return kind if dt.is_float(kind) else dt.vector("float32", dt.lanes(kind))
 
 
+_FORMATS = {"float16": "e", "float32": "f", "float64": "d"}
+
+
 def _folded(op: str, kind: str, parts: tuple[e.PrimExpr, ...]) -> e.PrimExpr | None:
     fold = operation(op).fold
-    if fold is None or kind not in ("float32", "float64"):
+    if fold is None or (kind not in ("float32", "float64") and not operation(op).exact):
         return None
     numbers = [x.value for x in parts if isinstance(x, e.FloatImm)]
     if len(numbers) != len(parts):
         return None
+    if operation(op).exact:  # of the number that the type holds: 0.99999999 is 1 in float32
+        if kind not in _FORMATS or not all(map(math.isfinite, numbers)):
+            return None
+        numbers = [
+            struct.unpack(_FORMATS[kind], struct.pack(_FORMATS[kind], x))[0] for x in numbers
+        ]
     try:
         value = fold(*numbers)
     except (ArithmeticError, ValueError):
         return None
     # a result that is no ordinary number is left to the target
     ordinary = isinstance(value, float) and 1e-30 < math.fabs(value) < 1e30
-    return e.FloatImm(kind, value) if ordinary else None
+    exact = operation(op).exact and math.isfinite(value)
+    return e.FloatImm(kind, value) if ordinary or exact else None
 
 
 def add(a: Any, b: Any) -> e.PrimExpr:
@@ -222,7 +233,8 @@ def divide(a: Any, b: Any) -> e.PrimExpr:
 def truncdiv(a: Any, b: Any) -> e.PrimExpr:
     """``a / b`` as in C: of floats exact, of integers rounded towards zero."""
     _check_divisor("truncdiv", b)
-    return _binary(e.Div, a, b)
+    out = _binary(e.Div, a, b)
+    return out.a if isinstance(out, e.Div) and e.is_int(out.b, 1) else out
 
 
 div = truncdiv
@@ -231,7 +243,9 @@ div = truncdiv
 def truncmod(a: Any, b: Any) -> e.PrimExpr:
     """The remainder of :func:`truncdiv`."""
     _check_divisor("truncmod", b)
-    return _binary(e.Mod, a, b)
+    out = _binary(e.Mod, a, b)
+    by_one = isinstance(out, e.Mod) and e.is_int(out.b, 1)
+    return const(0, out.dtype) if by_one else out
 
 
 def floordiv(a: Any, b: Any) -> e.PrimExpr:
@@ -277,12 +291,12 @@ def negate(a: Any) -> e.PrimExpr:
 
 def minimum(a: Any, b: Any) -> e.PrimExpr:
     """The smaller of two."""
-    return _binary(e.Min, a, b)
+    return a if a is b and isinstance(a, e.PrimExpr) else _binary(e.Min, a, b)
 
 
 def maximum(a: Any, b: Any) -> e.PrimExpr:
     """The larger of two."""
-    return _binary(e.Max, a, b)
+    return a if a is b and isinstance(a, e.PrimExpr) else _binary(e.Max, a, b)
 
 
 def compare(node: type[e.CmpOp], a: Any, b: Any) -> e.PrimExpr:
@@ -363,35 +377,3 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any) -> e.PrimExp
 
 def _choice(op: str, c: Any, t: Any, f: Any) -> tuple[e.PrimExpr, e.PrimExpr, e.PrimExpr]:
     return condition_of(c, op), *same_type(t, f)
-
-
-def bitwise(op: str, a: Any, b: Any) -> e.PrimExpr:
-    """``bitwise_and``, ``bitwise_or``, ``bitwise_xor``, ``shift_left`` or ``shift_right``.
-
-    Raises:
-        ArgumentError: for floats.
-    """
-    x, y = same_type(a, b)
-    for z in (x, y):
-        if dt.is_float(z.dtype):
-            raise ArgumentError(
-                f"{op} of {z.dtype}",
-                "bits are those of integers or bools",
-                "convert it: x.astype('int32')",
-            )
-    if op.startswith("shift") and isinstance(y, e.IntImm) and not 0 <= y.value < dt.bits(x.dtype):
-        raise ArgumentError(
-            f"{op} of a {x.dtype} by {y.value}", f"it has {dt.bits(x.dtype)} bits", "0 or more"
-        )
-    if dt.is_bool(x.dtype) and op in ("bitwise_and", "bitwise_or"):
-        return logical_and(x, y) if op == "bitwise_and" else logical_or(x, y)
-    return e.Call(x.dtype, op, (x, y))
-
-
-def bitwise_not(a: Any) -> e.PrimExpr:
-    """All bits flipped; the opposite of a bool."""
-    a = convert(a)
-    if dt.is_bool(a.dtype):
-        return logical_not(a)
-    ones = 2 ** dt.bits(a.dtype) - 1 if dt.is_uint(a.dtype) else -1
-    return bitwise("bitwise_xor", a, const(ones, a.dtype))

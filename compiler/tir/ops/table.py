@@ -26,6 +26,7 @@ class Operation:
             NVRTC 12.9 makes of it for sm_90, where no argument is out of the common range; None
             where nobody has counted.
         is_value: it computes a value of its arguments and nothing else.
+        exact: its value for constants is that of every float type, without rounding.
     """
 
     text: str = ""
@@ -35,6 +36,7 @@ class Operation:
     simple: bool = False
     gpu: tuple[float, float, float] | None = None
     is_value: bool = True
+    exact: bool = False
 
 
 _ONE_MORE = (0, 0, 1)  # one instruction of no float pipe
@@ -43,6 +45,12 @@ _ONE_MORE = (0, 0, 1)  # one instruction of no float pipe
 def _own(text: str, gpu: tuple[float, float, float] = _ONE_MORE) -> Operation:
     """An intrinsic of integers, bits or conditions, which C writes as an operator."""
     return Operation(text, math_h=False, cheap=True, gpu=gpu)
+
+
+def _rounded(x: float) -> float:
+    """The nearest integer, halves away from zero."""
+    whole, rest = math.trunc(x), math.fabs(x - math.trunc(x))
+    return math.copysign(float(abs(whole) + (rest >= 0.5)), x)
 
 
 #: name without ``tir.`` -> the operation
@@ -75,39 +83,47 @@ OPERATIONS: dict[str, Operation] = {
     "sigmoid": Operation("``1 / (1 + exp(-x))``.", math_h=False, gpu=(9, 2, 6)),
     "floor": Operation(
         "Rounded down. Integers stay as they are.",
-        lambda x: float(math.floor(x)),
+        lambda x: math.copysign(math.floor(x), x),
+        exact=True,
         cheap=True,
         simple=True,
         gpu=(0, 1, 0),
     ),
     "ceil": Operation(
         "Rounded up. Integers stay as they are.",
-        lambda x: float(math.ceil(x)),
+        lambda x: math.copysign(math.ceil(x), x),
+        exact=True,
         cheap=True,
         simple=True,
         gpu=(0, 1, 0),
     ),
     "trunc": Operation(
         "Rounded towards zero. Integers stay as they are.",
-        lambda x: float(math.trunc(x)),
+        lambda x: math.copysign(math.trunc(x), x),
+        exact=True,
         cheap=True,
         simple=True,
         gpu=(0, 1, 0),
     ),
     "round": Operation(
         "Rounded to the nearest integer, halves away from zero. Integers stay as they are.",
+        _rounded,
+        exact=True,
         cheap=True,
         simple=True,
         gpu=(1, 1, 1),
     ),
     "nearbyint": Operation(
         "Rounded to the nearest integer, halves to even. Integers stay as they are.",
-        lambda x: float(builtins.round(x)),
+        lambda x: math.copysign(builtins.round(x), x),
+        exact=True,
         cheap=True,
         gpu=(0, 1, 0),
     ),
     "rint": Operation("Rounded to the nearest integer, halves to even."),
-    "fabs": Operation("Absolute value.", math.fabs, cheap=True, simple=True, gpu=_ONE_MORE),
+    "fabs": Operation(
+        "Absolute value.", math.fabs, exact=True, cheap=True, simple=True, gpu=_ONE_MORE
+    ),
     "abs": Operation("Absolute value.", math_h=False, gpu=_ONE_MORE),
     "fma": Operation("``x * y + z``, rounded once.", cheap=True, simple=True, gpu=(1, 0, 0)),
     "pow": Operation("``x`` to the power of ``y``.", math.pow, gpu=(30, 1, 25)),

@@ -9,7 +9,15 @@ from typing import Any
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import BufferLoad, BufferView, PrimExpr, Ramp, Var
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.stmt import Allocate, AllocateConst, AttrStmt, BufferStore, DeclBuffer, Stmt
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    BufferStore,
+    DeclBuffer,
+    Stmt,
+)
 from whet.compiler.tir.visit.rewrite import Node, Rewriter, changed, substitute, variables
 
 Index = Callable[[Buffer, tuple[PrimExpr, ...]], tuple[PrimExpr, ...]]
@@ -41,6 +49,7 @@ class BufferRewriter(Rewriter):
             DeclBuffer: self._holder,
             AllocateConst: self._holder,
             AttrStmt: self._attribute,
+            Block: self._block,
         }
         super().__init__({**own, **(rules or {})}, once)
         self.buffer = buffer
@@ -68,6 +77,20 @@ class BufferRewriter(Rewriter):
     def _attribute(self, n: AttrStmt) -> AttrStmt:
         n = self.children(n)
         return changed(n, node=self.buffer(n.node)) if isinstance(n.node, Buffer) else n
+
+    def _block(self, n: Block) -> Block:
+        n = self.children(n)
+        regions = {
+            name: tuple([changed(x, buffer=self.buffer(x.buffer)) for x in getattr(n, name)])
+            for name in ("reads", "writes")
+        }
+        matched = tuple([
+            changed(m, buffer=self.buffer(m.buffer), source=changed(
+                m.source, buffer=self.buffer(m.source.buffer)))
+            for m in n.match_buffers
+        ])  # fmt: skip
+        made = tuple(map(self.buffer, n.alloc_buffers))
+        return changed(n, **regions, match_buffers=matched, alloc_buffers=made)
 
 
 def _same(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:

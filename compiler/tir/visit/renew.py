@@ -8,7 +8,16 @@ from typing import Any
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import Let, SizeVar, Var
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.stmt import Allocate, AllocateConst, AttrStmt, DeclBuffer, For, LetStmt, Stmt
+from whet.compiler.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    DeclBuffer,
+    For,
+    LetStmt,
+    Stmt,
+)
 from whet.compiler.tir.visit.buffers import BufferRewriter
 from whet.compiler.tir.visit.rewrite import LEAVES, Node, changed
 
@@ -56,6 +65,7 @@ class _Renewer(BufferRewriter):
                 AllocateConst: self._constant,
                 DeclBuffer: self._declare,
                 AttrStmt: self._about,
+                Block: self._realized,
             },
         )
         self.fresh: dict[Var, Var] = {}
@@ -88,6 +98,17 @@ class _Renewer(BufferRewriter):
         if held is not None:
             self.buffers[n.buffer] = held
         return out
+
+    def _realized(self, n: Block) -> Block:
+        """A block with axes and buffers of its own."""
+        for a in n.iter_vars:
+            self.fresh[a.var] = Var(a.var.name, a.var.dtype)
+        for b in (*n.alloc_buffers, *(m.buffer for m in n.match_buffers)):
+            data = self.fresh[b.data] = Var(b.data.name, b.data.dtype)
+            self._copy(b, data)
+        out = self._block(n)
+        axes = tuple([changed(a, var=self.fresh[a.var]) for a in out.iter_vars])
+        return changed(out, iter_vars=axes)
 
     def _constant(self, n: AllocateConst) -> AllocateConst:
         data = self.fresh[n.buffer.data] = Var(n.buffer.data.name, n.buffer.data.dtype)

@@ -29,6 +29,7 @@ from whet.compiler.tir.expr import (
     PrimExpr,
     ProducerLoad,
     Ramp,
+    Range,
     Reduce,
     Select,
     Shuffle,
@@ -41,6 +42,9 @@ from whet.compiler.tir.stmt import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRegion,
     BufferStore,
     DeclBuffer,
     Evaluate,
@@ -110,6 +114,35 @@ def _make_store(n: BufferStore, p: tuple[Node, ...]) -> Node:
     return BufferStore(n.buffer, p[0], p[1:count], p[count] if n.mask is not None else None)
 
 
+def _ranges(n: Block) -> list[Range]:
+    """The domains of a block's axes, and the regions that it names."""
+    regions = (*n.reads, *n.writes, *[m.source for m in n.match_buffers])
+    return [*[a.domain for a in n.iter_vars], *[r for x in regions for r in x.region]]
+
+
+def _block_parts(n: Block) -> tuple[Node, ...]:
+    ends = [x for r in _ranges(n) for x in (r.min, r.extent)]
+    return (*ends, n.body) if n.init is None else (*ends, n.init, n.body)
+
+
+def _make_block(n: Block, p: tuple[Node, ...]) -> Node:
+    old = _ranges(n)
+    new = iter([Range.from_min_extent(p[2 * k], p[2 * k + 1]) for k in range(len(old))])
+
+    def region(x: BufferRegion) -> BufferRegion:
+        return BufferRegion(x.buffer, tuple([next(new) for _ in x.region]))
+
+    return changed(
+        n,
+        iter_vars=tuple([changed(a, dom=next(new)) for a in n.iter_vars]),
+        reads=tuple([region(x) for x in n.reads]),
+        writes=tuple([region(x) for x in n.writes]),
+        match_buffers=tuple([changed(m, source=region(m.source)) for m in n.match_buffers]),
+        init=None if n.init is None else p[-2],
+        body=p[-1],
+    )
+
+
 #: node class -> (its children, the same node with other children); by hand where there are many
 TABLE: dict[type, Row] = {
     **dict.fromkeys((Var, SizeVar, IntImm, FloatImm, StringImm), (lambda n: (), lambda n, p: n)),
@@ -150,6 +183,8 @@ TABLE: dict[type, Row] = {
     AssertStmt: _fields("condition", "body", "values"),
     While: _nodes("condition", "body"),
     AttrStmt: _nodes("value", "body"),
+    Block: (_block_parts, _make_block),
+    BlockRealize: _fields("iter_values", "predicate", "block"),
     Evaluate: _nodes("value"),
 }
 for _kind, (_parts, _with_parts) in TABLE.items():

@@ -9,7 +9,7 @@ from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute, extern, reduce_axis
 from whet.compiler.tir import Buffer, Stmt, ir_builder
-from whet.compiler.tir.ops.ops import cast, const
+from whet.compiler.tir.ops.ops import cast, const, floordiv, floormod
 from whet.compiler.topi.half_precision import stored, summed_in
 from whet.compiler.topi.shapes import check_integers, is_one, one_axis, static
 
@@ -129,13 +129,14 @@ def tensordot(a: Tensor, b: Tensor, axes: int | Sequence[Any] = 2) -> Tensor:
 def sparse_dense(
     dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor
 ) -> Tensor:
-    """``dense_data @ W.T`` for a matrix ``W`` (N, K) in compressed rows (CSR).
+    """``dense_data @ W.T`` for a matrix ``W`` (N, K) in compressed rows (CSR), or rows of blocks.
 
     Args:
         dense_data: (M, K).
-        sparse_data: (elements,), those of ``W`` that are stored, row by row.
-        sparse_indices: (elements,), the column of each; not checked.
-        sparse_indptr: (N + 1,), where each row begins.
+        sparse_data: (elements,), those of ``W`` that are stored, row by row; or (blocks, r, c),
+            blocks of r rows and c columns (BSR).
+        sparse_indices: (elements,), the column of each, in blocks; not checked.
+        sparse_indptr: (N / r + 1,), where each row begins.
 
     Returns:
         (M, N), of the type of ``dense_data``.
@@ -146,27 +147,36 @@ def sparse_dense(
     request = f"sparse_dense({dense_data}, {sparse_data}, {sparse_indices}, {sparse_indptr})"
     for t in (sparse_indices, sparse_indptr):
         check_integers(t, request)
-    if (dense_data.ndim, sparse_data.ndim, sparse_indices.ndim, sparse_indptr.ndim) != (2, 1, 1, 1):
-        raise ArgumentError(request, "give a matrix and three vectors")
-    rows, batch = static(sparse_indptr.shape[0], request) - 1, static(dense_data.shape[0], request)
+    if (dense_data.ndim, sparse_indices.ndim, sparse_indptr.ndim) != (2, 1, 1) or (
+        sparse_data.ndim not in (1, 3)
+    ):
+        raise ArgumentError(request, "give a matrix and three vectors, or blocks and two")
+    r, c = (static(d, request) for d in sparse_data.shape[1:] or (1, 1))
+    rows = (static(sparse_indptr.shape[0], request) - 1) * r
+    batch = static(dense_data.shape[0], request)
     dtype = dense_data.dtype
     wide = summed_in(dtype)
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = ir_builder.create()
-        dense, data, columns, begins = (ib.buffer_ptr(b) for b in ins)
+        dense, columns, begins = (ib.buffer_ptr(ins[k]) for k in (0, 2, 3))
+        data = ib.buffer_ptr(ins[1], shape=(sparse_data.shape[0], r, c))
         made = ib.buffer_ptr(outs[0])
         if not rows * batch:
             ib.emit(const(0))
             return ib.get()
         with ib.for_range(0, rows, name="n", kind="parallel") as n:
-            begin, end = (ib.let(f"end{k}", cast("int32", begins[n + k])) for k in (0, 1))
+            row = floordiv(n, r)
+            begin, end = (ib.let(f"end{k}", cast("int32", begins[row + k])) for k in (0, 1))
             with ib.for_range(0, batch, name="m") as m:
                 total = ib.allocate(wide, 1, name="total", scope="local")
                 total[0] = const(0, wide)
-                with ib.for_range(begin, end, name="k") as k:
-                    other = cast(wide, dense[m, cast("int32", columns[k])])
-                    total[0] = total[0] + cast(wide, data[k]) * other
+                with (
+                    ib.for_range(begin, end, name="k") as k,
+                    ib.for_range(0, c, name="j") as j,
+                ):
+                    other = cast(wide, dense[m, cast("int32", columns[k]) * c + j])
+                    total[0] = total[0] + cast(wide, data[k, floormod(n, r), j]) * other
                 made[m, n] = cast(dtype, total[0])
         return ib.get()
 

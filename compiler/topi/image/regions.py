@@ -12,6 +12,8 @@ from whet.compiler.tir.ops import mathematics as m
 from whet.compiler.tir.ops.ops import any_of, cast, const, maximum, minimum, select
 from whet.compiler.topi.shapes import check_integers, static
 
+_MODES = ("avg", "max", "max of samples")
+
 
 def roi_align(
     data: Tensor,
@@ -31,7 +33,7 @@ def roi_align(
         batch_indices: (regions,): the image of each; one outside is the nearest.
         pooled_size: bins, (vertical, horizontal).
         spatial_scale: from the regions' coordinates to the images'.
-        mode: ``"avg"``, or ``"max"``: of the weighted pixels around each sample.
+        mode: ``"avg"``, ``"max"`` (of the samples' weighted pixels) or ``"max of samples"``.
         sample_ratio: samples of a bin in each dimension; 0 for its size, rounded up.
         half_pixel: pixels have their centres at halves.
 
@@ -43,11 +45,11 @@ def roi_align(
     """
     request = f"roi_align({data}, {rois}, {pooled_size}, mode={mode!r})"
     check_integers(batch_indices, request)
-    if mode not in ("avg", "max") or data.ndim != 4 or rois.ndim != 2 or int(rois.shape[1]) != 4:
-        raise ArgumentError(request, "give images, regions of four numbers, 'avg' or 'max'")
+    fits = data.ndim == 4 and rois.ndim == 2 and int(rois.shape[1]) == 4
+    if mode not in _MODES or not fits:
+        raise ArgumentError(request, f"give images, regions of four numbers, a mode of {_MODES}")
     n, c, h, w = (static(d, request) for d in data.shape)
     count, (ph, pw), kind = static(rois.shape[0], request), pooled_size, data.dtype
-
     side = partial(_side, kind, spatial_scale, sample_ratio, half_pixel)
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
@@ -111,6 +113,9 @@ def _sample(
     if mode == "avg":
         total[0] = total[0] + terms[0] + terms[1] + terms[2] + terms[3]
         return
-    value = maximum(maximum(terms[0], terms[1]), maximum(terms[2], terms[3]))
+    if mode == "max":
+        value = maximum(maximum(terms[0], terms[1]), maximum(terms[2], terms[3]))
+    else:
+        value = terms[0] + terms[1] + terms[2] + terms[3]
     value = ib.let("value", value)
     total[0] = select(later, maximum(total[0], value), value)

@@ -251,3 +251,69 @@ def _cubic(data: Tensor, axis: int, want: int, at: Fraction, alpha: float, exclu
         return terms[0] + terms[1] + terms[2] + terms[3]
 
     return _picked(data, axis, want, element, "resize_cubic")
+
+
+def upsampling(
+    data: Tensor,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+    output_shape: Sequence[int] | None = None,
+) -> Tensor:
+    """Images so many times as large, by :func:`resize2d`.
+
+    Args:
+        data: images (N, C, H, W), or (N, H, W, C).
+        scale_h, scale_w: by what the height and the width grow.
+        layout: ``"NCHW"`` or ``"NHWC"``.
+        method: ``"nearest_neighbor"``, ``"linear"`` (``"bilinear"``) or ``"cubic"``.
+        align_corners: whether the corners' centres stay; else pixel 0 does.
+        output_shape: height and width, instead of what the scales give.
+
+    Raises:
+        ArgumentError: as :func:`resize2d`.
+    """
+    request = f"upsampling({data}, {scale_h}, {scale_w}, {layout!r})"
+    at = [layout.find(letter) for letter in "HW"]
+    if min(at) < 0:
+        raise ArgumentError(request, "images are NCHW or NHWC")
+    have = [static(data.shape[k], request) for k in at]
+    size = output_shape or [round(n * s) for n, s in zip(have, (scale_h, scale_w))]
+    places = "align_corners" if align_corners else "asymmetric"
+    word = {"bilinear": "linear", "bicubic": "cubic"}.get(method, method)
+    return resize2d(data, None, list(size), layout, word, places)
+
+
+def upsampling3d(
+    data: Tensor,
+    scale_d: float,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
+    output_shape: Sequence[int] | None = None,
+) -> Tensor:
+    """Volumes so many times as large, by :func:`resize3d`.
+
+    Args:
+        data: volumes (N, C, D, H, W), or (N, D, H, W, C).
+        scale_d, scale_h, scale_w: by what the depth, the height and the width grow.
+        layout: ``"NCDHW"`` or ``"NDHWC"``.
+        method: ``"nearest_neighbor"``, ``"linear"`` (``"trilinear"``) or ``"cubic"``.
+        coordinate_transformation_mode: as of :func:`resize3d`.
+        output_shape: the extents, instead of what the scales give.
+
+    Raises:
+        ArgumentError: as :func:`resize3d`.
+    """
+    request = f"upsampling3d({data}, {scale_d}, {scale_h}, {scale_w}, {layout!r})"
+    at = [layout.find(letter) for letter in "DHW"]
+    if min(at) < 0:
+        raise ArgumentError(request, "volumes are NCDHW or NDHWC")
+    have = [static(data.shape[k], request) for k in at]
+    size = output_shape or [round(n * s) for n, s in zip(have, (scale_d, scale_h, scale_w))]
+    word = {"trilinear": "linear", "tricubic": "cubic"}.get(method, method)
+    return resize3d(data, None, list(size), layout, word, coordinate_transformation_mode)

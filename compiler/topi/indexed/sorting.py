@@ -7,16 +7,28 @@ and PyTorch's sorts have it: last where rows ascend, first where they descend.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from whet.compiler.errors import ArgumentError
-from whet.compiler.te import Tensor, extern
+from whet.compiler.te import Tensor, compute, extern
 from whet.compiler.tir import Buffer, Stmt, ir_builder
 from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.ops.ops import all_of, any_of, cast, const, logical_not, minimum, select
-from whet.compiler.topi.shapes import one_axis, static
+from whet.compiler.tir.ops.ops import (
+    all_of,
+    any_of,
+    cast,
+    const,
+    logical_not,
+    max_value,
+    min_value,
+    minimum,
+    select,
+)
+from whet.compiler.topi.shapes import check_integers, one_axis, static
+from whet.compiler.topi.tag import INJECTIVE
 
 _RUN = 8  # elements of a run that insertion sorts
 
@@ -32,7 +44,7 @@ def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
 
 def argsort(
     data: Tensor,
-    valid_count: None = None,
+    valid_count: Tensor | None = None,
     axis: int = -1,
     is_ascend: bool = True,
     dtype: str = "float32",
@@ -41,18 +53,35 @@ def argsort(
 
     Args:
         data: any tensor of numbers.
-        valid_count: TVM's number of elements of each row that count; None, all do.
+        valid_count: how many elements of each row count, integers of the other dimensions of
+            ``data``; those behind stand last, in their order. None: all do.
         axis: along which.
         is_ascend: from the least to the largest.
         dtype: of the places.
 
     Raises:
-        ArgumentError: there is no such axis, an extent is symbolic, or ``valid_count`` is given.
+        ArgumentError: there is no such axis, an extent is symbolic, or ``valid_count`` does not
+            fit.
     """
     request = f"argsort({data}, axis={axis}, dtype={dtype!r})"
     if valid_count is not None:
-        raise ArgumentError(request, "rows of which only a part counts are not here", "slice them")
+        data = _counted(data, valid_count, one_axis(axis, data.ndim, request), is_ascend, request)
     return _sorted(data, axis, is_ascend, None, dtype, ("indices",), request)[0]
+
+
+def _counted(data: Tensor, count: Tensor, at: int, ascend: bool, request: str) -> Tensor:
+    """``data`` with what sorts last, and is stable, in the places behind those that count."""
+    check_integers(count, request)
+    if count.ndim != data.ndim - 1:
+        raise ArgumentError(request, f"valid_count has not the {data.ndim - 1} other dimensions")
+    last = max_value(data.dtype) if ascend else min_value(data.dtype)
+    if dt.is_float(data.dtype):
+        last = const(math.nan if ascend else -math.inf, data.dtype)
+
+    def element(*i: Any) -> Any:
+        return select(i[at] < count(*i[:at], *i[at + 1 :]), data(*i), last)
+
+    return compute(data.shape, element, "T_counted", INJECTIVE)
 
 
 def topk(

@@ -87,6 +87,46 @@ def dense(
     return out if bias is None else add(out, bias)
 
 
+def layer_matmul(
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    bias: Tensor | None = None,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Tensor:
+    """``topi.nn.matmul``: the product of two matrices plus ``bias`` (M,).
+
+    Half precision is accumulated in float32.
+
+    Args:
+        tensor_a: (N, K); (K, N) with ``transpose_a``.
+        tensor_b: (K, M); (M, K) with ``transpose_b``.
+        bias: added to each row, or None.
+        out_dtype: what is summed up and returned; ``tensor_a``'s by default.
+
+    Raises:
+        ArgumentError: the shapes do not fit.
+    """
+    a, b = tensor_a, tensor_b
+    request = f"matmul({a}, {b}, transpose_a={transpose_a}, transpose_b={transpose_b})"
+    _check_ranks(a, b, 2, request)
+    n, k = reversed(a.shape) if transpose_a else a.shape
+    k2, m = reversed(b.shape) if transpose_b else b.shape
+    if not k == k2:
+        raise ArgumentError(request, f"{k} and {k2} elements are not multiplied")
+    r = reduce_axis((0, k), name="k")
+    result = out_dtype or a.dtype
+
+    def element(i: Any, j: Any) -> Any:
+        left = a[r, i] if transpose_a else a[i, r]
+        right = b[j, r] if transpose_b else b[r, j]
+        return sum_of_products(result, left, right, r)
+
+    out = stored(compute((n, m), element, "T_matmul", "matmul"), result)
+    return out if bias is None else add(out, bias)
+
+
 def batch_matmul(
     tensor_a: Tensor,
     tensor_b: Tensor,

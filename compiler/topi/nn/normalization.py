@@ -323,3 +323,37 @@ def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
         return Input(b, c, y, x) * Scale(c) + Shift(c)
 
     return compute(Input.shape, element, "ScaleShift", BROADCAST)
+
+
+def scale_shift_nhwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
+    """:func:`scale_shift_nchw` of (N, H, W, C).
+
+    Raises:
+        ArgumentError: ``Scale`` or ``Shift`` has not one number a channel.
+    """
+    request = f"scale_shift_nhwc({Input}, {Scale}, {Shift})"
+    if Input.ndim != 4 or any(
+        t.ndim != 1 or not Input.shape[3] == t.shape[0] for t in (Scale, Shift)
+    ):
+        raise ArgumentError(request, "there must be one number for each channel")
+
+    def element(b: Any, y: Any, x: Any, c: Any) -> Any:
+        return Input(b, y, x, c) * Scale(c) + Shift(c)
+
+    return compute(Input.shape, element, "ScaleShift", BROADCAST)
+
+
+def scale_shift_nchwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
+    """:func:`scale_shift_nchw` of (N, C, H, W, c), numbers (C, c).
+
+    Raises:
+        ArgumentError: ``Scale`` or ``Shift`` has not one number a channel.
+    """
+    request = f"scale_shift_nchwc({Input}, {Scale}, {Shift})"
+    if Input.ndim != 5 or Scale.ndim != 2 or Shift.ndim != 2:
+        raise ArgumentError(request, "give five dimensions, two and two")
+
+    def element(b: Any, c: Any, y: Any, x: Any, k: Any) -> Any:
+        return Input(b, c, y, x, k) * Scale(c, k) + Shift(c, k)
+
+    return compute(Input.shape, element, "ScaleShift", BROADCAST)

@@ -1,17 +1,19 @@
-"""Padding: with a constant, and with elements of the tensor itself."""
+"""Padding, with a constant or elements of the tensor itself; gaps; blocks of padded axes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from whet.compiler import te
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import PrimExpr
-from whet.compiler.tir.ops.ops import cast, const, if_then_else, minimum, negate, select
-from whet.compiler.topi.shapes import nearest_inside, remainder, static
+from whet.compiler.tir.ops.ops import all_of, cast, const, if_then_else, minimum, negate, select
+from whet.compiler.topi.shapes import is_zero, nearest_inside, remainder, static
 from whet.compiler.topi.tag import INJECTIVE
+from whet.compiler.topi.transform import reshape, strided_slice, transpose
 
 
 def pad(
@@ -167,3 +169,95 @@ def circular_pad(
 ) -> Tensor:
     """Padding with what stands at the other end."""
     return pad(data, pad_before, pad_after, name=name, mode="wrap")
+
+
+def dilate(
+    data: Tensor,
+    strides: Sequence[int],
+    dilation_value: float = 0.0,
+    name: str = "DilatedInput",
+) -> Tensor:
+    """``data`` with ``strides[d] - 1`` times ``dilation_value`` between two neighbours along ``d``.
+
+    Raises:
+        ArgumentError: not one stride for each dimension, or one below 1.
+    """
+    if len(strides) != data.ndim or any(x < 1 for x in strides):
+        raise ArgumentError(
+            f"dilate({data}, {list(strides)})", f"give {data.ndim} strides, at least 1"
+        )
+
+    def element(*i: Any) -> Any:
+        hit = [(x % k).equal(0) for x, k in zip(i, strides) if k > 1]
+        one = data(*[x // k if k > 1 else x for x, k in zip(i, strides)])
+        if not hit:
+            return one
+        return if_then_else(all_of(*hit), one, const(dilation_value, data.dtype))
+
+    shape = [d if is_zero(d) else (d - 1) * k + 1 for d, k in zip(data.shape, strides)]
+    return compute(shape, element, name, f"{INJECTIVE},dilate")
+
+
+def space_to_batch_nd(
+    data: Tensor,
+    block_shape: Sequence[int],
+    pad_before: Sequence[int],
+    pad_after: Sequence[int],
+    pad_value: float = 0.0,
+) -> Tensor:
+    """Blocks of the axes behind the first put into the batch.
+
+    Args:
+        data: (N, spatial ..., rest ...).
+        block_shape: the block along each spatial axis.
+        pad_before, pad_after: elements added to each spatial axis before it is cut.
+        pad_value: what they hold.
+
+    Returns:
+        (N * product of the blocks, padded extent / block ..., rest ...).
+
+    Raises:
+        ArgumentError: a block does not divide what it cuts.
+    """
+    request, rank = f"space_to_batch_nd({data}, {list(block_shape)})", len(block_shape)
+    over = [0] * (data.ndim - rank - 1)
+    wide = pad(data, [0, *pad_before, *over], [0, *pad_after, *over], pad_value)
+    n, *sizes = (static(d, request) for d in wide.shape)
+    if any(b < 1 or size % b for size, b in zip(sizes, block_shape)):
+        raise ArgumentError(request, f"the blocks do not divide {sizes[:rank]}")
+    cut = [x for size, b in zip(sizes, block_shape) for x in (size // b, b)]
+    outer, inner = range(1, 2 * rank, 2), range(2, 2 * rank + 1, 2)
+    rest = range(2 * rank + 1, 2 * rank + 1 + len(over))
+    parts = transpose(reshape(wide, (n, *cut, *sizes[rank:])), (*inner, 0, *outer, *rest))
+    return reshape(parts, (n * prod(block_shape), *cut[::2], *sizes[rank:]))
+
+
+def batch_to_space_nd(
+    data: Tensor,
+    block_shape: Sequence[int],
+    crop_begin_list: Sequence[int],
+    crop_end_list: Sequence[int],
+) -> Tensor:
+    """The inverse of :func:`space_to_batch_nd`: blocks of the batch put into the axes behind it.
+
+    Args:
+        data: (N * product of the blocks, spatial ..., rest ...).
+        block_shape: the block along each spatial axis.
+        crop_begin_list, crop_end_list: elements taken from each spatial axis in the end.
+
+    Raises:
+        ArgumentError: the blocks do not divide the batch.
+    """
+    request, rank = f"batch_to_space_nd({data}, {list(block_shape)})", len(block_shape)
+    n, *sizes = (static(d, request) for d in data.shape)
+    if min(block_shape) < 1 or n % prod(block_shape):
+        raise ArgumentError(request, f"the blocks do not divide a batch of {n}")
+    n //= prod(block_shape)
+    order = [rank, *(x for k in range(rank) for x in (rank + 1 + k, k))]
+    order += range(2 * rank + 1, rank + 1 + len(sizes))
+    parts = transpose(reshape(data, (*block_shape, n, *sizes)), order)
+    whole = [size * b for size, b in zip(sizes, block_shape)]
+    made = reshape(parts, (n, *whole, *sizes[rank:]))
+    begin = [0, *crop_begin_list]
+    end = [n, *(size - c for size, c in zip(whole, crop_end_list))]
+    return strided_slice(made, [*begin, *[0] * len(sizes[rank:])], [*end, *sizes[rank:]])

@@ -25,7 +25,7 @@ from whet.compiler.topi import reduction
 from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.half_precision import summed_in, widened
 from whet.compiler.topi.layout import Layout
-from whet.compiler.topi.nn.windows import Windows, each, padded, pair, windows_of
+from whet.compiler.topi.nn.windows import Windows, each, padded, windows_of
 from whet.compiler.topi.shapes import product, static
 from whet.compiler.topi.tag import ELEMWISE
 
@@ -214,16 +214,37 @@ def adaptive_pool(
     Raises:
         ArgumentError: for another type or layout, or no window at all.
     """
-    request = f"adaptive_pool({data}, {output_size}, {pool_type!r}, {layout!r})"
-    places = _places(data, pool_type, layout, request)
-    wanted = pair(output_size, "output_size")
+    return _adaptive(data, output_size, pool_type, layout, "adaptive_pool", "HW")
+
+
+def adaptive_pool1d(
+    data: Tensor, output_size: object, pool_type: str, layout: str = "NCW"
+) -> Tensor:
+    """:func:`adaptive_pool` of rows."""
+    return _adaptive(data, output_size, pool_type, layout, "adaptive_pool1d", "W")
+
+
+def adaptive_pool3d(
+    data: Tensor, output_size: object, pool_type: str, layout: str = "NCDHW"
+) -> Tensor:
+    """:func:`adaptive_pool` of volumes."""
+    return _adaptive(data, output_size, pool_type, layout, "adaptive_pool3d", "DHW")
+
+
+def _adaptive(
+    data: Tensor, output_size: object, pool_type: str, layout: str, name: str, spatial: str
+) -> Tensor:
+    """An adaptive pool along the dimensions that the letters name."""
+    request = f"{name}({data}, {output_size}, {pool_type!r}, {layout!r})"
+    places = _places(data, pool_type, layout, request, spatial)
+    wanted = tuple(each(output_size, "output_size", len(spatial)))
     have = [static(data.shape[k], request) for k in places]
     if min(wanted) < 1:
         raise ArgumentError(request, f"output_size {wanted} has a number below 1", "1 or more")
     if min(have) < 1:
         raise ArgumentError(
             request,
-            f"images of {have[0]}x{have[1]} have no pixels for {wanted[0]}x{wanted[1]} windows",
+            f"images of {_by(have)} have no pixels for {_by(wanted)} windows",
             "give images of at least one pixel",
         )
     # All windows are as long as the longest; what is beyond a shorter one does not count.
@@ -254,6 +275,10 @@ def adaptive_pool(
         return product([end - begin for begin, end in ends(index)])
 
     return _pooled(data, pool_type, places, wanted, element, axes, many)
+
+
+def _by(sizes: Sequence[int]) -> str:
+    return "x".join(map(str, sizes))
 
 
 def _pooled(

@@ -43,6 +43,11 @@ from whet.search_spaces.rules.vectors import lanes_of
 _ROWS_A_THREAD = 4
 _PHASES = (2, 3, 4)  # steps that InterleaveLanes puts together
 _PHASE_BYTES = 32
+# Columns that a gather goes down together: the part of its table that they point into stays in the
+# caches, and its rows of indices and results are still read and written in long runs.
+_GATHERED, _GATHERED_CHOICES = 256, (64, 128, 256, 512)
+_LARGE_TABLE = 1 << 20  # bytes, from which on blocks are worth their longer loops
+_PICKED = 16  # lanes that are put together one by one, at most
 
 
 class Injective(Rule):
@@ -98,17 +103,23 @@ def _rows(s: Schedule, group: Group, node: Node, lanes: int) -> None:
     extent = prod(node.extents[-run:])
     sizes = vector_sizes(extent, lanes)
     # neighbours along the last axis may read what nobody can say where it is
-    first = (
-        1 if group.once("scattered", lambda: _is_scattered(node)) else sizes[min(1, len(sizes) - 1)]
-    )
+    scattered = group.once("scattered", lambda: _is_scattered(node))
+    table = group.once("table", lambda: _gathered_bytes(node)) if scattered else 0
+    first = 1 if scattered else sizes[min(1, len(sizes) - 1)]
+    if table and sizes[0] <= _PICKED:  # indices and results are vectors, elements are picked
+        first = sizes[0]
     sizes = list(dict.fromkeys((1, *sizes)))
     size = group.choose("vector", sizes, first, around(sizes, first))
-    unroll = _define_unroll(group, extent, sizes[-1])
+    down = _column_blocks(extent, table) if run < len(node.extents) else []
+    several = 4 if table and (not down or down[0] == 0) else 2
+    unroll = _define_unroll(group, extent, sizes[-1], several)
     steps = group.once("phases", lambda: _phases(node)) if first == 1 else 0
     phases = _define_phases(group, steps, lanes) if steps else 0
+    columns = group.choose("columns", sorted(down), down[0], down[:2]) if down else 0
     stream = define_stream(group)
     parallel = define_parallel(group)
     plain = {"phases": 0} if steps else {}
+    plain |= {"columns": 0} if down else {}
     if _inlined(s, group, {"vector": 1, "unroll": 1, "parallel": False} | plain):
         return
     if phases:
@@ -117,6 +128,10 @@ def _rows(s: Schedule, group: Group, node: Node, lanes: int) -> None:
     row = fused(stage, stage.op.axis[:-run])
     column = fused(stage, stage.op.axis[-run:])
     assert column is not None
+    if columns and row is not None:
+        block, column = stage.split(column, factor=columns, tail="shift")
+        stage.reorder(block, row, column)
+        row = fused(stage, [block, row])
     loops = vectorized(stage, column, size, unroll)
     if stream:
         stage.store_nontemporal()
@@ -211,9 +226,35 @@ def _is_scattered(node: Node) -> bool:
     return any(place.without(last).mentions({last}) for place in found)
 
 
-def _define_unroll(group: Group, extent: int, lanes: int) -> Any:
+def _gathered_bytes(node: Node) -> int:
+    """Bytes of the largest table whose rows are data, and whose columns the last axis goes along.
+
+    0 where there is none: neighbours of what is picked along the last axis are in one row.
+    """
+    last, most = node.op.axis[-1].var, 0
+    for access in node.reads:
+        along = access.indices[-1] if access.indices else None
+        if None in access.indices and along is not None and last in along.atoms:
+            most = max(most, access.size * dt.itemsize(access.tensor.dtype))
+    return most
+
+
+def _column_blocks(extent: int, table: int) -> list[int]:
+    """Columns that a gather may go down together, the default first; 0: row by row.
+
+    In vectors, 2000 rows of 1024 out of 4000 take 0.6 of the time of a row after the other, element
+    by element; 500 of 512 out of 1000 0.8, out of 12, without blocks, 0.8 (Zen 4).
+    """
+    sizes = [n for n in _GATHERED_CHOICES if n < extent]
+    if not table or not sizes:
+        return []
+    large = table > _LARGE_TABLE and extent > _GATHERED
+    return [_GATHERED, 0, *(n for n in sizes if n != _GATHERED)] if large else [0, *sizes]
+
+
+def _define_unroll(group: Group, extent: int, lanes: int, several: int = 2) -> Any:
     choices = [u for u in (1, 2, 4) if u == 1 or u * lanes <= extent]
-    return group.choose("unroll", choices, min(2, choices[-1]), choices[-1:])
+    return group.choose("unroll", choices, min(several, choices[-1]), choices[-1:])
 
 
 def _inlined(s: Schedule, group: Group, first: dict[str, Any]) -> bool:

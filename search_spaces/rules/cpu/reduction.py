@@ -83,7 +83,7 @@ class Reduction(Rule):
         steps = g.batch * g.N * -(-g.M // lanes_of(target, g.dtype))
         matrix = g.batch * g.M * g.K * dt.itemsize(g.dtype)
         total = overlapped(steps * (_STEP * g.K + _VECTOR), g.N * matrix / rate(matrix))
-        return total / target.num_threads
+        return total / (target.num_threads if worth_threads(group) else 1)
 
     def rewrite(self, group: Group) -> Tensor | None:
         """A running reduction as statements in vectors; others stay as they are."""

@@ -36,7 +36,7 @@ from whet.compiler.topi.half_precision import summed_in
 from whet.compiler.topi.tag import SCAN
 from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.rules.cpu.loops import vector_sizes
-from whet.search_spaces.rules.vectors import lanes_of
+from whet.search_spaces.rules.vectors import lanes_of, operation_bits
 
 # Handing a loop to other threads is worth it from so many elements on.
 _WORTH_THREADS = 1 << 15
@@ -66,7 +66,9 @@ def in_vectors(group: Group) -> Tensor:
     lanes = lanes_of(group.target, kind)
     if width == 1:
         sizes = [n for n in (lanes // 2, lanes, 2 * lanes) if 2 <= n <= length] or [1]
-        size = group.choose("vector", sizes, lanes if lanes in sizes else sizes[-1])
+        # a register that takes two steps gains nothing, and has one shuffle more
+        wide = min(lanes, max(operation_bits(group.target) // (8 * dt.itemsize(kind)), 1))
+        size = group.choose("vector", sizes, wide if wide in sizes else sizes[-1])
         steps = [n for n in _UNROLLED if n * sizes[-1] <= length] or [1]
     else:
         whole = [min(width, _WHOLE_ROWS)]

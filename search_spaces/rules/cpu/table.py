@@ -30,7 +30,7 @@ RULES: tuple[str, ...] = (
     f"{_ROOM}.conv.depthwise:Depthwise",
     f"{_ROOM}.tiling.tiled:Tiled",
     f"{_ROOM}.windows:Windows",
-    f"{_ROOM}.rows:Rows",
+    f"{_ROOM}.rows.rule:Rows",
     f"{_ROOM}.stages:Stages",
     f"{_ROOM}.reduction:Reduction",
     f"{_ROOM}.injective:Injective",

@@ -13,7 +13,8 @@ import whet
 from whet.autotune import create_task
 from whet.compiler.abi.tuned_by import TunedBy
 from whet.compiler.errors import ArtifactError, LogError
-from whet.db.tune_command import tune_command, word
+from whet.compiler.target import Target
+from whet.db.tune_command import target_text, tune_command, word
 from whet.measure.device.identity import device_of
 from whet.measure.device.names import this_device
 from whet.search_spaces import Workload
@@ -101,14 +102,14 @@ def test_a_schedule_on_a_gpu_says_it_too(logs):
 
 
 def test_a_library_of_before_says_it_for_its_entry(task):
+    from whet.compiler.runtime.described import artifact_of
     from whet.compiler.runtime.library.export import metadata
-    from whet.compiler.runtime.load import _artifact
 
     sound = TunedBy("exact", "w", "llvm", "cpu-1", 1.0, (1, 2), "a.db", "best")
     data = json.loads(metadata(whet.build(task)))
     name = data["signatures"][0]["name"]
-    assert _artifact(data | {"tuned_by": sound.to_json()}).tuned_by == {name: sound}
-    assert _artifact(data | {"tuned_by": None}).tuned_by == {}
+    assert artifact_of(data | {"tuned_by": sound.to_json()}).tuned_by == {name: sound}
+    assert artifact_of(data | {"tuned_by": None}).tuned_by == {}
 
 
 @pytest.mark.parametrize(
@@ -256,3 +257,22 @@ def test_a_device_that_was_asked_for_is_not_called_this_machine(logs, task):
         record(a, other, tiled(other, 4, **COLUMNS), 1e-6, device="cpu-big")
         record(a, scale_task(16), tiled(scale_task(16), 4), 1e-6)
         whet.build(other, log=a, device={"cpu": "Big CPU", "fingerprint": invented})
+
+
+def test_targets_in_commands_are_short():
+    """Without what follows from the processor; what it does not imply stays."""
+    for text in (
+        "llvm",
+        "llvm -num_threads=3",
+        "llvm -mcpu=x86-64-v2",
+        "llvm -mcpu=x86-64-v3 -num_threads=2",
+        "llvm -fast_math=True -mcpu=x86-64-v4",
+        "llvm -mattr=+avxvnni -mcpu=x86-64-v3",
+        "llvm -mcpu=x86-64-v4 -vector_bytes=32",
+        "llvm -mtriple=aarch64-linux-gnu",
+        "cuda",
+    ):
+        target = Target(text).canonical()
+        found = target_text(target)
+        assert Target(found).canonical() == target
+        assert len(found) <= len(text), found

@@ -9,9 +9,11 @@ import pytest
 import whet
 from whet import te
 from whet.autotune.features.loops.nests import Nests
+from whet.autotune.features.loops.program import Program
 from whet.compiler.errors import LowerError
+from whet.compiler.te.bounds.infer_bound import Bounds
 from whet.compiler.te.lang.tensor import ComputeOp
-from whet.compiler.te.lower.infer_bound import Bounds
+from whet.compiler.tir.tracing.traced import Tape
 
 
 def compared(schedule) -> int:
@@ -87,3 +89,43 @@ def test_a_reader_outside_the_loop_is_refused():
         Nests(s)
     with pytest.raises(whet.WhetError):
         Bounds(s)
+
+
+def windows():
+    """T, a function of A, and U, sums of 8 rows of T each 2 rows after the last."""
+    A = te.placeholder((20, 7), name="A")
+    T = te.compute((20, 7), lambda i, j: A[i, j] * 2.0, name="T")
+    k = te.reduce_axis((0, 8), name="k")
+    U = te.compute((7, 7), lambda i, j: te.sum(T[i * 2 + k, j], axis=k), name="U")
+    return te.create_schedule(U.op), T, U
+
+
+def columns_of(schedule, *names):
+    tape = Tape()
+    tables = Program(Nests(schedule), tape).tables
+    return [np.vectorize(tape.whole)(tables[name]).tolist() for name in names]
+
+
+def test_a_rolling_buffer_computes_what_is_new():
+    s, T, U = windows()
+    s[T].compute_at(s[U], U.op.axis[0])
+    whole, _ = columns_of(s, "extent", "region")
+    assert whole[0] == [7, 8, 7]
+    s[T].rolling_buffer()
+    steps, kept = columns_of(s, "extent", "region")
+    # 8 rows in the first of 7 steps, 2 in each other: 20 rows, 3 a step; 8 are kept
+    assert steps[0] == [7, 3, 7] and kept[0] == [8, 7]
+    s[T].vectorize(T.op.axis[1])
+    assert columns_of(s, "extent")[0][0] == [7, 3, 7]
+    s[T].split(T.op.axis[0], factor=4)  # what is known is skipped under a condition
+    assert columns_of(s, "extent")[0][0] == [7, 2, 4, 7]
+
+
+def test_accesses_of_a_layout_move_through_its_places():
+    s, T, _ = windows()
+    s[T].transform_layout(lambda i, j: [j // 4, i, j % 4])
+    lengths, steps = columns_of(s, "length", "step")
+    stored = next(k for k, x in enumerate(lengths) if x == [2, 20, 4])
+    assert lengths.count([2, 20, 4]) == 2  # the store, and the read of U
+    rows, columns = ([dim[-2] for dim in steps[stored]], [dim[-1] for dim in steps[stored]])
+    assert rows == [0, 1, 0] and columns[1:] == [0, 1]

@@ -36,10 +36,11 @@ WRONG = [
         lambda: analysis.verify_gpu_code(FUNC, {"max_kernels": "2"}),
         r"verify_gpu_code\(max_kernels=...\): it is a str",
     ),
-    (lambda: analysis.structural_equal(object(), FUNC), r"structural_equal\(lhs\): it is a object"),
-    (lambda: analysis.structural_equal(FUNC, A), r"structural_equal\(rhs\): it is a Buffer"),
-    (lambda: analysis.structural_hash(None), r"structural_hash\(node\): it is a NoneType"),
-    (lambda: analysis.assert_structural_equal(FUNC, 3), r"structural_equal\(rhs\): it is a int"),
+    (
+        lambda: analysis.structural_hash(print),
+        r"a builtin_function.* has no str",
+    ),
+    (lambda: analysis.assert_structural_equal(FUNC, 3), r"the two differ in structure"),
     (lambda: analysis.expr_deep_equal(FUNC, V), r"expr_deep_equal\(lhs\): it is a PrimFunc"),
     (lambda: analysis.expr_deep_equal(V, BODY), r"expr_deep_equal\(rhs\): it is a BufferStore"),
     (lambda: analysis.is_pure(BODY), r"is_pure\(node\): it is a BufferStore"),
@@ -109,5 +110,5 @@ def test_the_names_of_stmt_functor_are_its_own():
 def test_a_name_of_tvms_says_what_stands_for_it():
     with pytest.raises(AttributeError, match=r"te has no .trace.: tir\.call_packed"):
         te.trace([V], "f")
-    with pytest.raises(AttributeError, match="te has no 'hybrid': it is planned"):
-        te.hybrid  # noqa: B018
+    with pytest.raises(AttributeError, match="te has no 'SpecializedCondition': it will not come"):
+        te.SpecializedCondition  # noqa: B018

@@ -107,10 +107,10 @@ def test_compute_at_where_nothing_consumes(two):
     )
 
 
-def test_compute_at_a_loop_that_is_split_afterwards(two):
+def test_compute_at_a_loop_that_is_fused_with_one_inside_afterwards(two):
     s, a, b, c, d, k = two
     s[b].compute_at(s[c], c.op.axis[0])
-    s[c].split(c.op.axis[0], factor=2)
+    s[c].fuse(*c.op.axis)
     refused(
         LowerError, lambda: driver.lower(s, [a, d]), "compute_at(B, C, i)", "call compute_at after"
     )
@@ -264,7 +264,6 @@ def test_lower_wants_the_arguments_it_needs(two):
     refused(
         LowerError, lambda: driver.lower(s, [d]), "the input A is not in args", "every placeholder"
     )
-    refused(LowerError, lambda: driver.lower(s, [a]), "the output S is not in args")
     refused(ArgumentError, lambda: driver.lower(s, [a, d, a]), "an argument stands there twice")
     refused(
         ArgumentError,

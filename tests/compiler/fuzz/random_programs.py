@@ -105,11 +105,15 @@ class Graph:
         return (self.elementwise, self.stencil, self.padded, self.reduction, self.transposed,
                 self.broadcast, self.reshaped, self.matmul, self.gathered, self.strided,
                 self.guarded, self.double, self.several, self.position,
-                self.converted, *self.recurrences())  # fmt: skip
+                self.converted, *self.triangles(), *self.recurrences())  # fmt: skip
 
     def recurrences(self):
         """Kinds of stages that are computed step by step; none where nobody can schedule them."""
         return (self.recurrence,)
+
+    def triangles(self):
+        """Kinds of stages whose extents depend on the element; none where extents are numbers."""
+        return (self.triangle,)
 
     def _stage(self):
         kind = self._choose(self.kinds())
@@ -201,6 +205,21 @@ class Graph:
             lambda i: f(a[k, i] if which == 0 else a[i, k], axis=k, where=where(i), init=init),
             name=name,
         )
+
+    def triangle(self, name):
+        """A reduction whose range depends on the element."""
+        a = self._any(2)
+        n, m = a.shape
+        if any(not hasattr(d, "value") for d in (n, m)) or m.value < n.value or _empty(n):
+            return self.elementwise(name)
+        f, kind = self._choose((te.sum, te.max, te.min)), self.pick(0, 2)
+        ends = (lambda i: (0, i + 1), lambda i: (i, m), lambda i: (i // 2, te.min(i + 2, m)))[kind]
+
+        def element(i):
+            k = te.reduce_axis(ends(i), name="k")
+            return f(a[i, k], axis=k, where=k != 1 if self.pick(0, 2) == 0 else None)
+
+        return te.compute((n,), element, name=name)
 
     def transposed(self, name):
         a = self._any(2)

@@ -1,13 +1,17 @@
 """Random legal schedules of a random computation: up to twelve primitives of every kind."""
 
+import warnings
 from itertools import pairwise
 
 from random_tensorize import tensorized
 
 from whet.compiler import te
-from whet.compiler.errors import ScheduleError
+from whet.compiler.errors import LowerError, ScheduleError
 from whet.compiler.te.bounds.extents import leaf_extents
-from whet.compiler.te.lang.relations import INLINE, ROOT
+from whet.compiler.te.bounds.infer_bound import Bounds
+from whet.compiler.te.lang.relations import AT, INLINE, ROOT
+from whet.compiler.te.primitives.groups import moved
+from whet.compiler.te.primitives.transform_layout import layout_shape
 from whet.compiler.tir.expr import ProducerLoad
 from whet.compiler.tir.visit.rewrite import nodes_of
 
@@ -15,6 +19,10 @@ PRIMITIVES = 12
 #: what a primitive may refuse although its arguments were picked with care
 REFUSED = (
     *("depend on each other", "is bound to", "bound to", "already", "reads it in another way"),
+    *("is outside of group", "would be in it in part", "is computed inside group", "no loop"),
+    *("no stage is computed", "steps of a te.scan", "computed at the root", "reordered apart"),
+    *("is kept in the memory of", "is attached at", "has no dimensions", "no longer a loop"),
+    *("its statements say", "depends on the data axes", "no padded rows"),
     *("computed in its memory", "one after the other", "which reads whole tensors"),
     *("its loops are those of the update", "computes one at a time", "keeps all its steps"),
 )
@@ -62,7 +70,9 @@ class RandomSchedule:
         kinds = (self.split, self.split, self.fuse, self.reorder, self.tile, self.vectorize,
                  self.unroll, self.parallel, self.bind, self.pragma, self.compute_at,
                  self.compute_at, self.compute_inline, self.compute_root, self.cache_write,
-                 self.cache_read, self.rfactor, self.set_scope, self.storage_align)  # fmt: skip
+                 self.cache_read, self.rfactor, self.set_scope, self.storage_align,
+                 self.create_group, self.group_at, self.transform_layout,
+                 self.rolling_buffer)  # fmt: skip
         primitive = self._choose(kinds)
         try:
             if primitive():
@@ -186,6 +196,8 @@ class RandomSchedule:
             return False
         parent = self._choose(parents)
         stage.compute_at(parent, self._choose(parent.leaf_iter_vars))
+        if self.pick(0, 1) and self.rolling_buffer():
+            self.applied.append("rolling_buffer")
         return True
 
     def compute_inline(self):
@@ -264,6 +276,68 @@ class RandomSchedule:
             return False
         stage = self._choose(fits)
         stage.storage_align(self._choose(stage.op.axis), self.pick(1, 8), self.pick(0, 7))
+        return True
+
+    # groups, layouts
+
+    def create_group(self):
+        read = [x for x in self._computed() if not x.is_output]
+        if not read:
+            return False
+        last = self._choose(read)
+        first = [x for x in self.s.stages if x is not last and self.s.feeds(x, last)]
+        if not first:
+            return False
+        outputs, inputs = last.op.output(0), self._choose(first).op.output(0)
+        with warnings.catch_warnings(action="ignore"):  # what is attached outside comes in
+            self.s.create_group([outputs], [inputs], include_inputs=bool(self.pick(0, 1)))
+        if self.pick(0, 3) and self.group_at():
+            self.applied.append("group_at")
+        return True
+
+    def group_at(self):
+        if not self.s.groups:
+            return False
+        group = self._choose(self.s.groups)
+        parents = [p for p in self._loops() if any(self.s.feeds(x, p) for x in moved(group))]
+        if not parents:
+            return False
+        parent = self._choose(parents)
+        group.compute_at(parent, self._choose(parent.leaf_iter_vars))
+        return True
+
+    def transform_layout(self):
+        fits = [x for x in self.s.stages if x.op.axis or isinstance(x.op, te.PlaceholderOp)]
+        fits = [x for x in fits if x.attach_type != INLINE and not self._aligned(x)]
+        stage = self._choose(fits)
+        rank = len(layout_shape(stage, stage.op.output_shape(0)))
+        blocks = [self.pick(-6, 5) for _ in range(rank)]
+        order = [(k, part) for k in range(rank) for part in ((0, 1) if blocks[k] > 0 else (2,))]
+        order = [order.pop(self.pick(0, len(order) - 1)) for _ in range(len(order))]
+
+        def place(*i):
+            parts = (lambda x, b: x // b, lambda x, b: x % b, lambda x, b: x)
+            out = [parts[part](i[k], max(blocks[k], 1)) for k, part in order]
+            return out if self.pick(0, 5) else [*out, te.AXIS_SEPARATOR, 0]
+
+        stage.transform_layout(place)
+        return True
+
+    def rolling_buffer(self):
+        """Only where it holds by now: most attachments have nothing to roll."""
+        some = []
+        for k, x in enumerate(self.s.stages):
+            if x.attach_type == AT and not x.is_output and isinstance(x.op, te.ComputeOp):
+                copy = self.s.copy()
+                copy.stages[k].rolls = True
+                try:
+                    Bounds(copy)
+                    some.append(x)
+                except LowerError:
+                    pass
+        if not some:
+            return False
+        self._choose(some).rolling_buffer()
         return True
 
     def _kept(self):

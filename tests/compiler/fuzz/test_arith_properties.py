@@ -18,6 +18,8 @@ RUN = {
     e.Mul: operator.mul,
     e.FloorDiv: operator.floordiv,
     e.FloorMod: operator.mod,
+    e.Div: lambda a, b: quotient(a, b),
+    e.Mod: lambda a, b: a - b * quotient(a, b),
     e.Min: min,
     e.Max: max,
     e.LT: operator.lt,
@@ -27,6 +29,11 @@ RUN = {
     e.EQ: operator.eq,
     e.NE: operator.ne,
 }
+
+
+def quotient(a, b):
+    """``a / b`` rounded towards zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def number(value):
@@ -100,10 +107,11 @@ class World:
         if kind == 2:
             return e.Mul(a, number(self.pick(-8, 8)), "int32")
         if kind == 3:
-            how = (e.FloorDiv, e.FloorMod)[self.pick(0, 1)]
+            how = (e.FloorDiv, e.FloorMod, e.Div, e.Mod)[self.pick(0, 3)]
             if self.pick(0, 5) == 0:
                 return how(a, self.integer(depth - 1), "int32")
-            return how(a, number(self.pick(1, 8)), "int32")
+            sign = self.pick(0, 1) * 2 - 1 if how in (e.Div, e.Mod) else 1
+            return how(a, number(sign * self.pick(1, 8)), "int32")
         how = (e.Add, e.Sub, e.Min, e.Max, e.Mul)[self.pick(0, 4)]
         return how(a, self.integer(depth - 1), "int32")
 

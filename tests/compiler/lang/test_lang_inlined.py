@@ -4,7 +4,7 @@ import numpy as np
 
 import whet
 from whet import te
-from whet.compiler.te.lower import inlining
+from whet.compiler.te.bounds import inlining
 
 
 def inlined(output, *inputs):

@@ -33,4 +33,12 @@ def test_every_primitive_is_here():
     public = {
         n for n in dir(stage.Stage) if not n.startswith("_") and callable(getattr(stage.Stage, n))
     }
-    assert public - {"reset_axes", "copied", "record", "attr", "detach", "move"} == set(ON_STAGE)
+    assert public - {
+        "reset_axes",
+        "copied",
+        "record",
+        "attr",
+        "detach",
+        "move",
+        "put",
+    } == set(ON_STAGE)

@@ -34,7 +34,7 @@ def ran(**options):
         ({"tir.usmp.enable": True}, "no meaning here: microcontrollers"),
         ({"tir.disable_vectorize": "yes"}, "the value is a str, not a bool"),
         ({"tir.disable_vectorize": 2}, "the value is a int, not a bool"),
-        ({"tir.noalias": False}, "only True is possible"),
+        ({"tir.noalias": "no"}, "the value is a str, not a bool"),
         ({"tir.UnrollLoop": 16}, "the value is a int, not a dictionary"),
         ({"tir.UnrollLoop": {"auto_max_steps": 16}}, "did you mean 'auto_max_step'"),
         ({"tir.UnrollLoop": {"auto_max_step": True}}, "the value is a bool, not a int"),

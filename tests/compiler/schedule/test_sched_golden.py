@@ -125,6 +125,39 @@ def cache_write_relaid():
     return s, [a, b]
 
 
+def create_group():
+    s, a, t, u = chain()
+    v = te.compute(u.shape, lambda i, j: u[i, j] - 2.0, name="V")
+    s = te.create_schedule(v.op)
+    group = s.create_group(u, a)
+    group.compute_at(s[v], v.op.axis[0])
+    s[t].compute_at(s[u], u.op.axis[1])
+    return s, [a, v]
+
+
+def transform_layout():
+    s, a, t, u = chain()
+    s[t].transform_layout(lambda i, j: [i // 4, j, te.AXIS_SEPARATOR, i % 4])
+    return s, [a, u]
+
+
+def rolling_buffer():
+    a = te.placeholder((12, 5), name="A")
+    t = te.compute((12, 5), lambda i, j: a[i, j] * 2.0, name="T")
+    u = te.compute((10, 5), lambda i, j: t[i, j] + t[i + 2, j], name="U")
+    s = te.create_schedule(u.op)
+    s[t].compute_at(s[u], u.op.axis[0])
+    s[t].rolling_buffer()
+    return s, [a, u]
+
+
+def follows_a_split():
+    s, a, t, u = chain()
+    s[t].compute_at(s[u], u.op.axis[0])
+    s[u].split(u.op.axis[0], factor=4)
+    return s, [a, u]
+
+
 def gpu():
     return gpu_matmul(20, 10, 20, block=8, threads=2, virtual=2, step=4)
 
@@ -132,6 +165,7 @@ def gpu():
 ALL = (
     *(bind, env_threads, set_store_predicate, pragma, set_scope, storage_align, double_buffer),
     *(prefetch, fuse_nothing, normalize, rfactor, rfactor_across_threads, cache_write_relaid, gpu),
+    *(create_group, transform_layout, rolling_buffer, follows_a_split),
 )
 
 

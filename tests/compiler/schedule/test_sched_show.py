@@ -158,7 +158,7 @@ def test_a_schedule_that_cannot_be_lowered_is_drawn():
     u = te.compute((37,), lambda i: c[i] + 1.0, name="U")
     s = te.create_schedule(u.op)
     s[c].compute_at(s[u], u.op.axis[0])
-    s[u].split(u.op.axis[0], factor=4)  # the loop that C was attached to is gone
+    s[u].leaf_iter_vars.clear()  # the loop that C was attached to is gone
     names = [g.get("data-stage") for g in groups(parsed(s.show()), "stage")]
     assert names == ["A", "T", "W", "C", "U"]
 

@@ -32,7 +32,8 @@ def nodes(stmt, kind):
 
 
 SCOPES = ("global", "local", "shared", "shared.dyn", "warp", "wmma.matrix_a", "wmma.matrix_b",
-          "wmma.accumulator", "texture", "global.texture", "global.vtcm")  # fmt: skip
+          "wmma.accumulator", "texture", "global.texture", "global.vtcm", "global.texture-nhwc",
+          "shared.x", "local.xyz", "warp.a1", "texture.weight")  # fmt: skip
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -47,7 +48,7 @@ def test_every_scope_is_kept_and_runs(scope):
 
 def test_scopes_that_are_none():
     s, a, t, u = chain()
-    for scope in ("", "registers", "global.", "shared.x", "wmma", None, 3, "Local"):
+    for scope in ("", "registers", "global.", "shared. x", "wmma", "dram.x", None, 3, "Local"):
         refused(s, lambda: s[t].set_scope(scope), "is not a storage scope", "shared.dyn")  # noqa: B023
     refused(s, lambda: s[a].set_scope("local"), "A is an input")
     refused(s, lambda: s[u].set_scope("shared"), "U is an output, which its caller keeps")

@@ -8,8 +8,8 @@ from te_check import check
 
 from whet.compiler import driver, te, tir
 from whet.compiler.errors import LowerError
+from whet.compiler.te.bounds.infer_bound import Bounds
 from whet.compiler.te.bounds.threads import scope_of
-from whet.compiler.te.lower.infer_bound import Bounds
 from whet.compiler.te.lower.schedule_ops import schedule_ops
 
 

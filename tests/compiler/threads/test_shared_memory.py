@@ -321,3 +321,23 @@ def test_the_passes_of_a_build_are_the_list():
     order = ["SplitHostDevice", "InjectDoubleBuffer", "LowerThreadAllreduce",
              "MergeDynamicSharedMemoryAllocations", "ThreadSync", "VerifyGPUCode"]  # fmt: skip
     assert [n for n in names if n in order] == order
+
+
+@pytest.mark.parametrize("shared, own", [("shared.x", "local.acc"), ("shared.dyn", "local.y-1")])
+def test_scopes_with_tags_are_the_memory_without(shared, own):
+    A = te.placeholder((6, 32), name="A")
+    k = te.reduce_axis((0, 32), name="k")
+    B = te.compute((6, 32), lambda i, j: te.sum(A[i, k] * A[i, j], axis=k), name="B")
+    s = te.create_schedule(B.op)
+    S, C = s.cache_read(A, shared, [B]), s.cache_write(B, own)
+    i, j = s[B].op.axis
+    s[B].bind(i, te.thread_axis("blockIdx.x"))
+    s[B].bind(j, te.thread_axis("threadIdx.x"))
+    s[C].compute_at(s[B], j)
+    s[S].compute_at(s[B], i)
+    s[S].bind(s[S].op.axis[1], te.thread_axis("threadIdx.x"))
+    a = RNG.standard_normal((6, 32)).astype("float32")
+    wanted = a.astype("float64").sum(1, keepdims=True) * a
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    source = emulated.agree(s, [A, B], [a], [((6, 32), "float32")], [wanted], **close)
+    assert "WHET_SHARED_BUFFER" in source and "WHET_LOCAL" in source

@@ -52,6 +52,38 @@ def test_pointers_say_what_is_accessed():
         A.access_ptr("x")
 
 
+def test_an_offset_of_a_pointer_is_in_elements_of_memory():
+    i = tir.Var("i")
+    rows = tir.decl_buffer((3, 5), strides=(8, 1), elem_offset=2, name="P")
+    pointer = rows.access_ptr("r", offset=7)
+    assert int(rows.offset_of(pointer.args[0].indices)) == 2 + 7
+    assert int(pointer.args[1]) == 3 * 8 - 7
+    columns = tir.decl_buffer((3, 5), strides=(1, tir.Var("s")), name="C")
+    assert text(columns.access_ptr("r", offset=i).args[0]) == "C[i, 0]"
+    apart = tir.decl_buffer((3, 5), strides=(12, 2), name="S")
+    assert text(apart.access_ptr("r", offset=28).args[0]) == "S[2, 2]"
+    free = tir.decl_buffer((3,), strides=(tir.Var("s"),), name="F")
+    assert text(free.access_ptr("r").args[0]) == "F[0]"
+    for buffer, offset in ((apart, 3), (apart, i), (free, 1)):
+        with pytest.raises(ArgumentError, match=r"no multiple of the strides \("):
+            buffer.access_ptr("r", offset=offset)
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_a_pointer_into_rows_with_gaps(target):
+    """memcpy reads the memory itself: the second row begins 8 elements after the first."""
+    A = tir.decl_buffer((3, 5), strides=(8, 1), name="A")
+    B = tir.decl_buffer((3, 5), name="B")
+    rows, size = [], tir.const(20, "uint64")
+    for k in range(3):
+        to, source = B.access_ptr("w", offset=5 * k), A.access_ptr("r", offset=8 * (2 - k))
+        rows.append(tir.Evaluate(tir.call_extern("handle", "memcpy", to, source, size)))
+    func = tir.PrimFunc((A, B), tir.stmt_seq(*rows), attrs={"global_symbol": "flip"})
+    a, b = np.random.rand(3, 8).astype("f4")[:, :5], np.full((3, 5), np.nan, "f4")
+    whet.build(func, target=target)(a, b)
+    np.testing.assert_array_equal(b, a[::-1])
+
+
 def test_the_flattened_buffer_is_the_same_memory():
     A = tir.decl_buffer((3, 5), name="A", scope="shared")
     flat = A.get_flattened_buffer()
@@ -122,5 +154,7 @@ def test_accesses_to_a_buffer_of_vectors():
             x.vload(0, wrong)
     func = tir.PrimFunc((x,), x.vstore(0, 5))
     assert "x: int32x2[3]" in str(func)
-    with pytest.raises(LowerError, match=r"x of int32x2: an argument's elements are numbers"):
+    strided = tir.decl_buffer((3,), "int32x2", "x", strides=[2])
+    func = tir.PrimFunc((strided,), strided.vstore(0, 5))
+    with pytest.raises(LowerError, match=r"x of int32x2: an argument of vectors has no strides"):
         whet.build(func, target="llvm")

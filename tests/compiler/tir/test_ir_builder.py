@@ -339,3 +339,33 @@ def test_renewed_definitions_share_nothing():
     low = lower(func, name="f")["f"]
     build(tir.stmt_functor.renew_defs(low))(a, b, 3.0)
     np.testing.assert_allclose(b, 3 * a, rtol=1e-6)
+
+
+@pytest.mark.parametrize("as_handle", [lambda p: p, lambda p: p.asobject()])
+def test_pointers_are_arrays_as_parameters(as_handle):
+    n = te.var("n")
+    ib = tir.ir_builder.create()
+    p, q = ib.pointer("int32", name="p"), ib.pointer("int32", name="q")
+    with ib.for_range(0, n, name="i") as i:
+        q[i] = p[n - 1 - i] * 3
+    f = build(tir.PrimFunc([as_handle(p), n, as_handle(q)], ib.get()))
+    for size in (1, 7):
+        x, y = RNG.integers(-9, 9, size, "int32"), np.full(size, 77, "int32")
+        f(x, size, y)
+        np.testing.assert_array_equal(y, x[::-1] * 3)
+
+
+def test_handles_stand_for_the_buffers_that_are_there():
+    A = tir.decl_buffer((4, 3), "float32", "A")
+    ib = tir.ir_builder.create()
+    a, flat = ib.buffer_ptr(A), ib.buffer_ptr(tir.decl_buffer((12,), "float32", data=A.data))
+    with ib.for_range(0, 4, name="i") as i:
+        a[i, 1] = a[i, 0] + flat[11]
+    f = build(tir.PrimFunc([A.data], ib.get()))
+    x = RNG.random((4, 3), "float32")
+    wanted = x.copy()
+    wanted[:, 1] = x[:, 0] + x[3, 2]
+    f(x)
+    np.testing.assert_array_equal(x, wanted)
+    with pytest.raises(ArgumentError, match=r"A\.ndim is 1, expected 2"):
+        f(x.reshape(-1))

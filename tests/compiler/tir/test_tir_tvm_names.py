@@ -160,7 +160,7 @@ def test_logaddexp_is_numpys():
         (te, "relu", "te has no 'relu': it is topi.nn.relu"),
         (tir, "placeholder", "it is te.placeholder"),
         (tir, "TensorIntrin", "te.decl_tensor_intrin makes one of te"),
-        (tir, "Block", "there are no blocks of TensorIR"),
+        (tir, "StmtSRef", "are BlockRV and LoopRV"),
         (tir, "ret", "a kernel returns its status"),
         (tir, "ooze", "there is no such name; docs/checklist.toml lists"),
         (ir, "save_json", "a schedule is stored as its trace"),

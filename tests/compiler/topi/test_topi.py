@@ -4,6 +4,7 @@ import emulated
 import numpy as np
 import pytest
 
+import whet
 from whet.compiler import te, topi
 from whet.compiler.driver import build, lower
 from whet.compiler.errors import ArgumentError
@@ -29,7 +30,7 @@ def inputs(*shapes):
 
 def test_a_schedule_that_is_not_there_says_what_is():
     with pytest.raises(AttributeError, match=r"schedule_injective(.|\n)*whet\.create_task\("):
-        topi.cuda.schedule_softmax  # noqa: B018
+        topi.cuda.schedule_relu  # noqa: B018
 
 
 MAKERS = [
@@ -199,3 +200,56 @@ def test_injective_schedules_inline_what_is_between(kind):
     data, got = np.linspace(-1, 1, 24, dtype="float32").reshape(3, 8), np.full((3, 8), 7, "float32")
     kernel(data, got)
     np.testing.assert_allclose(got, np.exp(data) + np.tanh(data), rtol=1e-5)
+
+
+def _operator_cases():
+    """Operators that users schedule by name: the schedule's, inputs, the output, its numbers."""
+    x, w = te.placeholder((9, 33), name="x"), te.placeholder((17, 33), name="w")
+    i, k = te.placeholder((1, 4, 7, 9), name="i"), te.placeholder((5, 4, 3, 3), name="k")
+    image = lambda a: np.pad(a, ((0, 0), (0, 0), (1, 1), (1, 1)))  # noqa: E731
+
+    def convolved(a, b):
+        windows = np.lib.stride_tricks.sliding_window_view(image(a), (3, 3), (2, 3))
+        return np.einsum("nchwyx,ocyx->nohw", windows, b)
+
+    def softmax(a):
+        raised = np.exp(a - a.max(1, keepdims=True))
+        return raised / raised.sum(1, keepdims=True)
+
+    def pooled(a):
+        return a[:, :, :6, :8].reshape(1, 4, 3, 2, 4, 2).max((3, 5))
+
+    return {
+        "softmax": ([x], topi.nn.softmax(x), softmax),
+        "dense": ([x, w], topi.nn.relu(topi.nn.dense(x, w)), lambda a, b: np.maximum(a @ b.T, 0)),
+        "conv2d_nchw": ([i, k], topi.nn.conv2d_nchw(i, k, 1, 1, 1), convolved),
+        "pool": ([i], topi.nn.pool2d(i, 2, 2), pooled),
+        "argsort": ([x], topi.argsort(x, dtype="int32"), lambda a: np.argsort(a, 1)),
+    }
+
+
+@pytest.mark.parametrize("kind", ["generic", "x86", "cuda"])
+@pytest.mark.parametrize("name", _operator_cases())
+def test_operators_are_scheduled_by_name(kind, name):
+    inputs, out, wanted = _operator_cases()[name]
+    if kind == "cuda" and name == "argsort":
+        return  # a statement of plain loops: one thread would run it
+    rng = np.random.default_rng()
+    arrays = [rng.standard_normal([int(d) for d in t.shape]).astype("f4") for t in inputs]
+    make = getattr(getattr(topi, kind), f"schedule_{name}")
+    s = make([out], "NCHW") if name == "pool" else make([out])
+    target = "cuda -arch=sm_80" if kind == "cuda" else "llvm -num_threads=2"
+    f = build(s, [*inputs, out], target)
+    device = whet.device("cuda-emulator" if kind == "cuda" else "cpu")
+    poison = np.full([int(d) for d in out.shape], 77, out.dtype)
+    held = [whet.nd.array(a, device) for a in (*arrays, poison)]
+    f(*held)
+    right = wanted(*[a.astype("f8") for a in arrays])
+    np.testing.assert_allclose(held[-1].numpy(), right, 1e-4, 1e-4)
+
+
+def test_operators_of_open_sizes_are_scheduled_by_name():
+    n = te.var("n")
+    x = te.placeholder((n, 5), name="x")
+    for make in (topi.x86.schedule_softmax, topi.cuda.schedule_softmax):
+        assert make(topi.nn.softmax(x)).outputs

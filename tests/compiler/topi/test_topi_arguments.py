@@ -11,6 +11,27 @@ from whet.compiler.errors import ArgumentError
 
 # Of each operator the arguments that TVM's has, in its order; those of layout rewrites left out.
 ARGUMENTS = {
+    "adv_index": "data indices",
+    "argsort": "data valid_count axis is_ascend dtype",
+    "argwhere": "output_shape condition",
+    "dft": "re_data im_data inverse",
+    "sliding_window": "data axis window_shape strides",
+    "sparse_fill_empty_rows": "sparse_indices sparse_values dense_shape default_value"
+    " new_sparse_indices_shape new_sparse_values_shape empty_row_indicator_shape",
+    "sparse_reshape": "sparse_indices prev_shape new_shape new_sparse_indices_shape"
+    " new_shape_shape",
+    "sparse_to_dense": "sparse_indices output_shape sparse_values default_value",
+    "stft": "data n_fft hop_length win_length window normalized onesided output_shape",
+    "unique": "data is_sorted return_counts",
+    "vision.non_max_suppression": "data valid_count indices max_output_size iou_threshold"
+    " force_suppress top_k coord_start score_index id_index return_indices invalid_to_bottom",
+    "vision.proposal": "cls_prob bbox_pred im_info scales ratios feature_stride threshold"
+    " rpn_pre_nms_top_n rpn_post_nms_top_n rpn_min_size iou_loss",
+    "vision.roi_align_nchw": "data rois pooled_size spatial_scale mode sample_ratio",
+    "nn.correlation_nchw": "data1 data2 kernel_size max_displacement stride1 stride2 padding"
+    " is_multiply",
+    "nn.matmul": "tensor_a tensor_b bias out_dtype transpose_a transpose_b",
+    "nn.nll_loss": "predictions targets weights reduction ignore_index",
     "argmax": "data axis keepdims select_last_index",
     "argmin": "data axis keepdims select_last_index",
     "broadcast_to": "data shape",

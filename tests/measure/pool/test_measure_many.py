@@ -95,19 +95,20 @@ def test_rounds_may_be_chosen_as_they_go(kind: str) -> None:
     assert seen == [[0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 2, 3], [4, 2, 4]]
 
 
-def test_finalists_outlive_measurers_that_die_one_after_the_other(monkeypatch) -> None:
+@pytest.mark.parametrize("error", [WorkerLostError, MeasureError])
+def test_finalists_outlive_measurers_that_die_one_after_the_other(monkeypatch, error) -> None:
     with LocalPool(1, options=QUICK, **FAKES) as pool:
         in_turns, lost = pool._calls.in_turns, []
 
         def dies(*args: Any) -> Any:
             if len(lost) % 8 < 7:
                 lost.append(1)
-                raise WorkerLostError("run", "its machine is gone")
+                raise error("run", "its machine is gone")
             return in_turns(*args)
 
         def always_dies(*args: Any) -> Any:
             lost.append(1)
-            raise WorkerLostError("run", "its machine is gone")
+            raise error("run", "its machine is gone")
 
         monkeypatch.setattr(pool._calls, "in_turns", dies)
         assert pool.remeasure([of("a", "good")], 2)[0].ok and len(lost) == 7

@@ -117,3 +117,15 @@ def test_the_default_is_the_best_of_all_algorithms(operator, level):
 
     default, *others = drawn(task, 200)
     assert cost(default) <= 1.03 * min(map(cost, others))
+
+
+def test_unrolled_steps_whose_sums_leave_no_registers_cost_more() -> None:
+    """Two steps of 28 sums and their vectors do not fit 32 registers; those of 26 do."""
+    large, _ = _work("NHWC", "v4")
+    assert large.registers == 32
+    for m, v in (14, 2), (9, 3), (4, 6):
+        assert large.step(m, v, 2) > 1.5 * large.step(m, v)
+    for m, v in (13, 2), (28, 1), (6, 4):
+        assert large.step(m, v, 2) < 1.1 * large.step(m, v)
+    small, _ = _work("NHWC", "v3")
+    assert small.step(6, 2, 2) < small.step(6, 2)

@@ -226,3 +226,26 @@ def test_the_end_of_a_row_is_a_whole_vector(width: int, vectors: str) -> None:
     text = whet.build(*task.instantiate(), task.target).get_source()
     kinds = set(re.findall(r"call (<\d+ x float>) @llvm\.fmuladd", text))
     assert kinds == {"<16 x float>", vectors}, kinds
+
+
+@pytest.mark.parametrize(
+    ("args", "usual", "block"),
+    [
+        ((1, 240, 29, 29, 5, 5, 2, 2), 8, 3),  # what a tile reads stays in the L1 cache
+        ((1, 144, 56, 56, 3, 3, 1, 1), 7, 0),
+        ((1, 192, 28, 28, 3, 3, 2, 1), 7, 4),
+        ((1, 96, 56, 56, 7, 7, 1, 3), 7, 0),
+        (
+            (1, 64, 57, 57, 3, 3, 1, 2, 2),
+            3,
+            0,
+        ),  # strips of tiles, without a last one that has tests
+        ((1, 144, 53, 53, 3, 3, 1, 1), 7, 0),  # a prime number of pixels is not tiles of one
+        ((1, 64, 1, 1, 3, 3, 1, 1), 1, 0),
+    ],
+)
+def test_the_default_of_channels_last(args: tuple, usual: int, block: int) -> None:
+    """Few tiles of many pixels, and no more channels than the L1 cache holds with their taps."""
+    task = whet.create_task("depthwise_conv2d_nhwc", args=args, target="llvm -mcpu=x86-64-v4")
+    default = task.config_space.default
+    assert (default["tile"].val, default["block"].val) == ((usual, 1), block)

@@ -84,6 +84,12 @@ def test_sums_within_a_vector_are_no_chain():
     assert text.count("shuffle") == 2 * 4  # three steps and the last lane, of two vectors
 
 
+@pytest.mark.parametrize("cpu, lanes", [("znver4", 8), ("x86-64-v4", 16), ("x86-64-v2", 4)])
+def test_vectors_are_as_wide_as_the_processor_adds_at_once(cpu, lanes):
+    task = whet.create_task("cumsum", args=((8, 640),), target=f"llvm -mcpu={cpu}")
+    assert task.config_space.default.as_dict()["vector"] == lanes
+
+
 def test_a_view_of_memory_that_is_not_compact_is_refused():
     step = te.var("step")
     declared = decl_buffer((4, 8), name="X", strides=(step, 1))

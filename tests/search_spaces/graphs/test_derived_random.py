@@ -30,6 +30,9 @@ class Derivable(Graph):
     def recurrences(self):
         return ()
 
+    def triangles(self):
+        return ()
+
 
 class Program:
     """The random computation of a seed, a task of it, and its inputs.

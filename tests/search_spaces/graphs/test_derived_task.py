@@ -116,6 +116,16 @@ def te_symbol():
     return te.compute((n, 4), lambda i, j: X[i, j] + 1.0, name="Y")
 
 
+def te_triangle():
+    X = te.placeholder((4, 4), name="X")
+
+    def element(i):
+        k = te.reduce_axis((0, i + 1), name="k")
+        return te.sum(X[i, k], axis=k)
+
+    return te.compute((4,), element, name="Y")
+
+
 X = te.placeholder((4,), name="X")
 Z = te.placeholder((4,), name="Z")
 Y = te.compute((4,), lambda i: X[i] + Z[i], name="Y")
@@ -130,6 +140,7 @@ Y = te.compute((4,), lambda i: X[i] + Z[i], name="Y")
         ({"outputs": 3}, "outputs is a int, not a list"),
         ({"outputs": [Y, Y]}, "named twice"),
         ({"outputs": [te_symbol()]}, "the extent n is a symbol(.|\n)*give numbers"),
+        ({"outputs": [te_triangle()]}, "depends on the element(.|\n)*where=k <= i"),
         ({"outputs": [Y], "args": [X, Y]}, "args leaves out Z(.|\n)*every input"),
         ({"outputs": [Y], "args": (1, 2)}, r"args\[0\] is a int"),
         ({"outputs": [Y], "name": get_template("matmul")}, "there is a task from either"),

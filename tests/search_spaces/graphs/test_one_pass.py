@@ -116,6 +116,18 @@ def test_one_pass_is_as_good_as_two(width, mean, spread, rng):
     assert (error[True] <= 3 * error[False] + least).all(), error
 
 
+def test_squares_that_overflow_give_zeros(rng):
+    """An infinite variance divides to 0, in one pass as in two, and as in PyTorch; not to NaN."""
+    X = te.placeholder((4, 8195), name="X")
+    Y = topi.nn.layer_norm(X, None, None, 1)
+    x = rng.standard_normal((4, 8195)) * [[1e4], [1e19], [1e25], [3e30]]
+    x[1, 0] = 1e21
+    made = results([X], Y, (x.astype("float32"),))
+    assert set(made) == {False, True}
+    for y in made.values():
+        assert (y[1:] == 0).all() and np.isfinite(y[0]).all() and np.abs(y[0]).max() > 2
+
+
 @pytest.mark.parametrize("stored", ["float16", "float64"])
 def test_one_pass_in_other_types(stored, rng):
     shape = (2, 17_003)

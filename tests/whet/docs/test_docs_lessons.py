@@ -31,6 +31,8 @@ SAID = {
     "tuning_without_a_template": ("layer", "tile", "4 trials", "2 trials", "speed-up", " us"),
     "fast_matmul": ("naive: ", "register tile: ", "prepacked: ", "parallel: ", "x naive"),
     "tensorize": ("for row in range(8)", "the instruction: c[i] = sum(a[k] * b[i, k]", "exact: "),
+    "layouts_and_groups": ("for i in range(6)", "T = allocate([48]", "max(i * -2 + 3, 1)"),
+    "hybrid_script": ("for i in parallel(n)", "the histogram is right", "def count(V):"),
     "recurrences": ("for S_idx in range(m - 1)", "'new_c', 'new_h'", "the LSTM is right"),
 }
 """Lines that a lesson prints, among others."""
@@ -74,7 +76,7 @@ def test_a_lesson_begins_with_a_title(name):
 def test_every_primitive_is_shown():
     from whet.compiler.te.primitives.checks import ON_SCHEDULE, ON_STAGE
 
-    lessons = ("schedule_primitives", "tensorize")
+    lessons = ("schedule_primitives", "tensorize", "layouts_and_groups")
     code = "".join((LESSONS / f"{name}.py").read_text() for name in lessons)
     assert not [name for name in ON_SCHEDULE | ON_STAGE if f".{name}(" not in code]
 

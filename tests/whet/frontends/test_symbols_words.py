@@ -1,16 +1,20 @@
 """What models with symbols say: refusals, ways out, and what they are."""
 
+import warnings
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 import whet
+from whet.cli import main
 from whet.commands.package import command as package
 from whet.commands.show import command as show
 from whet.compiler.abi.extent import Operation, Symbol
 from whet.compiler.errors import ArgumentError, ArtifactError, OutOfMemoryError
 from whet.compiler.graph.symbolic.sizes import Dynamic, most_elements
+from whet.db.apply import UntunedWarning
 
 TARGET = "llvm -num_threads=2"
 
@@ -156,3 +160,19 @@ def test_commands(tmp_path, monkeypatch):
     given = [str(path), "--shape", "n=0", "-o", str(tmp_path / "m.whet")]
     found = CliRunner().invoke(package, given)
     assert found.exit_code == 2 and "has a size of 0" in found.output
+
+
+def test_tune_counts_the_groups_that_no_task_is_of(tmp_path, capsys):
+    """Sums along the symbol have no rows; the product behind them has."""
+    file = tmp_path / "m.onnx"
+    file.write_bytes(SUMS.SerializeToString())
+    with pytest.warns(UntunedWarning, match="^1 of 2 groups keeps .* for any n: trilu; ") as w:
+        found = whet.model_tasks(file, {"n": whet.dynamic(1, 64)}, TARGET)
+    assert len(w) == 1 and w[0].filename == __file__
+    assert found and "\n" not in str(w[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(whet.model_tasks(file, {"n": 6}, TARGET)) == 2
+    words = ["tune", str(file), "--shape", "n=1..64", "--trials", "1", "--quiet"]
+    assert main([*words, "--log", str(tmp_path / "l.db"), "--target", TARGET]) == 1  # too few
+    assert "1 of 2 groups keeps" in capsys.readouterr().err

@@ -92,8 +92,6 @@ def test_modules_that_are_not_here_say_what_to_use():
         from whet.contrib import nvcc  # noqa: F401
     with pytest.raises(ImportError, match=r"numpy fills arrays"):
         import_module("whet.contrib.random")
-    with pytest.raises(whet.WhetError, match=r"whet\.apply_best"):
-        from whet.autotvm import ApplyHistoryBest  # noqa: F401
     with pytest.raises(AttributeError, match="register_func"):
         _ = whet.contrib.cublas
     assert not hasattr(whet.contrib, "nvcc") and not hasattr(whet.contrib, "nothing")
@@ -108,7 +106,7 @@ def test_errors_by_tvms_names():
     with pytest.raises(TVMError):
         te.create_schedule(A.op)[A].compute_inline()
     with pytest.raises(whet.error.OpNotImplemented, match="no target kind"):
-        whet.Target("opencl")
+        whet.Target("openclx")
     with pytest.raises(whet.error.OpAttributeInvalid):
         whet.nd.array(np.zeros(2, "complex64"))
     assert whet.error.TVMError is OpError is whet.WhetError
@@ -250,11 +248,34 @@ def test_old_names_of_devices_warn():
         ("stackvm", "it will not come: 'c' needs"),
         ("ext_dev", "it will not come: VTA"),
         ("hexagon", "it will not come: Hexagon"),
-        ("nvptx", "kind 'cuda'"),
+        ("nvptx -mcpu=sm_70", "kind 'cuda'"),
+        ("hybrid", "it will not come"),
     ],
 )
 def test_kinds_of_tvm_that_are_not_here_say_whether_they_come(kind, said):
-    with pytest.raises(whet.TargetError, match="there is no target kind") as error:
-        whet.Target(kind)
+    target = whet.Target(kind)
+    assert target == whet.Target(target.export()) == whet.Target(str(target)) == target.canonical()
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    with pytest.raises(ValueError, match=f"code for target kind '{target.kind}'") as error:
+        whet.build(s, [A, B], target)
     assert said in str(error.value) and "kinds: c, cuda, llvm" in str(error.value)
-    assert "did you mean" not in str(error.value)
+    with pytest.raises(whet.TargetError, match="code for target kind"):
+        whet.build({target: whet.lower(s, [A, B])})
+
+
+def test_targets_of_other_kinds_are_as_tvm_reads_them():
+    cl = whet.Target("opencl -device=mali -max_num_threads=512")
+    assert (cl.keys, cl.max_num_threads) == (("mali", "opencl", "gpu"), 512)
+    assert (cl.thread_warp_size, cl.get_target_device_type()) == (1, 4)
+    assert (
+        whet.Target("metal").max_function_args == 31 and whet.Target("metal").max_num_threads == 256
+    )
+    assert whet.Target("rocm -mcpu=gfx906").thread_warp_size == 64
+    assert whet.Target("hexagon -vtcm-capacity=4096 -num-cores=4").vtcm_capacity == 4096
+    assert whet.Target("hybrid").device == "cpu" and whet.Target("ext_dev").keys == ()
+    types = {t: whet.Target(t).get_target_device_type() for t in ("vulkan", "rocm", "ext_dev")}
+    assert types == {t: getattr(whet, t)().device_type for t in types}
+    with pytest.raises(ValueError, match="target kind 'opencl' has no option 'mcpuu'"):
+        whet.Target("opencl -mcpuu=1")

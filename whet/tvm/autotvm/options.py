@@ -6,74 +6,32 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
+from whet.tvm.autotvm.measure import Builder, LocalBuilder, LocalRunner, Runner
 
 if TYPE_CHECKING:
-    from whet.measure import MeasureOptions
-
-
-@dataclass(frozen=True)
-class LocalBuilder:
-    """Processes of this machine that build candidates.
-
-    Args:
-        timeout: seconds for lowering and compiling one.
-        n_parallel: how many build side by side; None: as many as :func:`whet.tune` starts.
-        build_func: ``"default"``; the target says how a candidate is compiled.
-
-    Raises:
-        ArgumentError: another ``build_func``.
-    """
-
-    timeout: float = 10.0
-    n_parallel: int | None = None
-    build_func: str = "default"
-
-    def __post_init__(self) -> None:
-        only(self, "build_func", "default", "the target's kind says how a candidate is compiled")
-
-
-@dataclass(frozen=True)
-class LocalRunner:
-    """How candidates are run and timed on this machine; None: as :class:`whet.MeasureOptions`.
-
-    Args:
-        timeout: seconds for loading, running and timing one candidate.
-        number: calls in one repeat; None chooses it.
-        repeat: the largest number of repeats.
-        min_repeat_ms: milliseconds that one repeat should at least take; 0 is as None.
-        cooldown_interval: 0; a candidate is timed when it is its turn.
-        enable_cpu_cache_flush: False; kernels are timed warm.
-        device: whose costs count, as ``device=`` of :func:`whet.tune`, beyond AutoTVM's arguments:
-            ``"cuda:1"``, ``"cuda-emulator"``; None: this machine's for the target.
-
-    Raises:
-        ArgumentError: another value of the two before the last.
-    """
-
-    timeout: float = 10.0
-    number: int | None = None
-    repeat: int | None = None
-    min_repeat_ms: float | None = None
-    cooldown_interval: float = 0.0
-    enable_cpu_cache_flush: bool = False
-    device: Any = None
-
-    def __post_init__(self) -> None:
-        only(self, "cooldown_interval", 0.0, "candidates take turns with the default config")
-        only(self, "enable_cpu_cache_flush", False, "kernels are timed with warm caches")
+    from whet.autotune.tasks.task import Task
+    from whet.measure import MeasureOptions, Pool
 
 
 @dataclass(frozen=True)
 class MeasureOption:
     """The result of :func:`measure_option`: who builds, who runs."""
 
-    builder: LocalBuilder = field(default_factory=LocalBuilder)
-    runner: LocalRunner = field(default_factory=LocalRunner)
+    builder: Builder = field(default_factory=LocalBuilder)
+    runner: Runner = field(default_factory=LocalRunner)
 
     @property
-    def workers(self) -> int | None:
-        """``workers=`` of :func:`whet.tune`."""
-        return self.builder.n_parallel
+    def isolated(self) -> bool:
+        """Whether both are Whet's own: candidates are built and run in processes apart."""
+        return type(self.builder) is LocalBuilder and type(self.runner) is LocalRunner
+
+    def workers(self, task: Task) -> int | Pool | None:
+        """``workers=`` of :func:`whet.tune`: a number, or a pool of the user's own two."""
+        from whet.tvm.autotvm.batch_pool import BatchPool, MeasureBatch
+
+        if self.isolated:
+            return self.builder.n_parallel
+        return BatchPool(MeasureBatch(task, self.builder, self.runner))
 
     @property
     def options(self) -> MeasureOptions:
@@ -81,6 +39,10 @@ class MeasureOption:
         from whet.measure import MeasureOptions
 
         runner = self.runner
+        if not isinstance(runner, LocalRunner):
+            return MeasureOptions(
+                build_timeout=self.builder.timeout, run_timeout=runner.timeout, check=False
+            )
         given: dict[str, Any] = {
             "number": runner.number,
             "repeat": runner.repeat,
@@ -95,37 +57,25 @@ class MeasureOption:
 
 
 def measure_option(
-    builder: LocalBuilder | str = "local", runner: LocalRunner | str = "local"
+    builder: Builder | str = "local", runner: Runner | str = "local"
 ) -> MeasureOption:
     """Who builds and who runs a tuner's candidates.
 
     Args:
-        builder: a :class:`LocalBuilder`; ``"local"``: one with its defaults.
-        runner: a :class:`LocalRunner`; ``"local"``: one with its defaults.
+        builder: a :class:`LocalBuilder` (``"local"``: one with its defaults), or a subclass of
+            ``autotvm.measure.Builder`` of your own, which builds in this process.
+        runner: a :class:`LocalRunner` (``"local"``: one with its defaults), or a subclass of
+            ``autotvm.measure.Runner`` of your own, which runs in this process.
 
     Raises:
         ArgumentError: something else.
     """
     made = LocalBuilder() if builder == "local" else builder
     runs = LocalRunner() if runner == "local" else runner
-    if not isinstance(made, LocalBuilder) or not isinstance(runs, LocalRunner):
+    if not isinstance(made, Builder) or not isinstance(runs, Runner):
         raise ArgumentError(
             f"measure_option({builder!r}, {runner!r})",
-            "a LocalBuilder and a LocalRunner are needed",
+            "a builder and a runner are needed: LocalBuilder, LocalRunner, or your own",
             "other machines measure with whet.tune(task, workers='ray://host:port')",
         )
     return MeasureOption(made, runs)
-
-
-def only(item: Any, name: str, legal: Any, why: str) -> None:
-    """Refuse an argument of AutoTVM's whose other values mean nothing here.
-
-    Raises:
-        ArgumentError: the attribute ``name`` of ``item`` is not ``legal``.
-    """
-    if getattr(item, name) != legal:
-        raise ArgumentError(
-            f"{type(item).__name__}({name}={getattr(item, name)!r})",
-            f"only {legal!r} can be given: {why}",
-            f"leave {name} out",
-        )

@@ -51,6 +51,7 @@ class FunctionWriter:
         self._depth: dict[str, int] = {}
         self._count = 0
         self._epoch: dict[str, int] = {}
+        self.may_overlap = False  # buffers: then a store to one may change any
         self._waiting: list[tuple[tuple[str, ...], str, Sequence[Sequence[str]]]] = []
 
     def fresh(self, hint: str = "x") -> str:
@@ -151,12 +152,13 @@ class FunctionWriter:
 
     def load(self, operation: str, buffer: str) -> str:
         """The result of a load; an earlier one where nothing was stored to the buffer since."""
+        buffer = "" if self.may_overlap else buffer
         key = (operation, self._epoch.get(buffer, 0))
         for scope in reversed(self.scopes):
             found = scope.loads.get(key)
             if found is not None:
                 return found
-        if self._waiting and self._waiting[0][1] == buffer:
+        if self._waiting and (self.may_overlap or self._waiting[0][1] == buffer):
             self.flush()
         name = self.fresh()
         self.scopes[-1].lines.append(f"  {name} = {operation}")
@@ -166,6 +168,7 @@ class FunctionWriter:
 
     def touched(self, buffer: str) -> None:
         """Forget what was loaded from a buffer: it is written now."""
+        buffer = "" if self.may_overlap else buffer
         self._epoch[buffer] = self._epoch.get(buffer, 0) + 1
 
     # control flow

@@ -57,6 +57,10 @@ def space(shape: ConvShape, target: Target, block: int, prefix: str = "") -> Spa
         "order": ["panels", "pixels"],
         "block": [b for b in _BLOCKS if b == 1 or b < pixels],
         "unroll": [u for u in (1, 2, 4) if run % u == 0],
+        "skip": [
+            "none",
+            *(n for k, n in enumerate(("rows", "columns")) if shape.is_padded_along(k)),
+        ],
     }
     return Space(prefix, choices, (partial(_blocks_fit, pixels=pixels, channels=shape.co_group),))
 
@@ -103,16 +107,17 @@ class ChannelsLast:
                 None: the operand's.
         """
         shape, block = given.form.shape, given.form.block
-        _, nr = cfg["tile"].val
+        mr, nr = cfg["tile"].val
         padded = padded_lines(shape, given.data)
-        steps = Steps(shape, given.data, padded, block or shape.ci)
+        steps = Steps(shape, given.data, padded, block or shape.ci, cfg["skip"].val, mr)
         panels = steps.panels(weight or given.weight, nr)
         columns = steps.columns() if im2col else None
         axes = steps.axes()
 
         def element(p: Any, o: Any) -> Any:
             read = steps.read(p, o, axes) if columns is None else columns(p, *axes)
-            return te.sum(read * panels(o // nr, *axes, o % nr), axis=axes)
+            where = steps.meets(p, axes)
+            return te.sum(read * panels(o // nr, *axes, o % nr), axis=axes, where=where)
 
         oh, ow = shape.out
         product = te.compute((shape.batch * oh * ow, shape.co), element, name="product")
@@ -147,14 +152,18 @@ class ChannelsLast:
 def _loops(out: Stage, cfg: Any, block: int, is_pixels: bool) -> tuple[IterVar, IterVar]:
     """The result's loops, pixels or channels outermost: the outermost one, and that over tiles."""
     mr, nr = cfg["tile"].val
+    by_columns = cfg["skip"].val == "columns"
     if block:
         b, f, y, x, lane = out.op.axis
+        y, x = (x, y) if by_columns else (y, x)
         out.reorder(b, y, x, f, lane)
         oo, fi = out.split(f, factor=nr // block)
         inside = [fi, lane]
         out.unroll(fi)
     else:
         b, y, x, o = out.op.axis
+        y, x = (x, y) if by_columns else (y, x)
+        out.reorder(b, y, x, o)
         oo, lane = out.split(o, factor=nr)
         inside = [lane]
     po, pi = out.split(out.fuse(b, y, x), factor=mr)

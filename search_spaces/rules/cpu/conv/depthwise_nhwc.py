@@ -37,6 +37,11 @@ _LINE_BYTES = 512  # of a pixel's channels, in one block of them
 # Of few channels, so many pixels are read in a run: prefetching likes longer runs, the L1 cache,
 # from which a window's other rows are read, shorter ones.
 _STRIP_PIXELS = 28
+# A tile costs a pixel more than it has; in strips of several, a last tile with tests costs as much
+# as this part of a row; costs that differ by less are equal.
+_EACH, _TAIL, _EQUAL = 1, 0.15, 0.02
+# What a tile goes through before the next row of pixels, and so what the L1 cache holds of it.
+_L1_BYTES = 28 * 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,20 +122,49 @@ def define(cfg: Prefixed, shape: ConvShape, target: Target) -> None:
         for xr in _PIXELS
         if (v == 1 or v <= vectors) and (xr == 1 or xr <= ow) and (xr * v <= free or xr * v == 1)
     ]
-    default = min(
-        (t for t in tiles if t[1] == 1), key=lambda t: (-(-ow // t[0]) * t[0], abs(t[0] - _USUAL))
-    )
-    cfg.define_knob("tile", tiles, default=default)
-    blocks = [0, *(b for b in _BLOCKS if b < vectors)]  # 0: all channels
+    whole = [b for b in range(2, _BLOCKS[-1] + 1) if vectors % b == 0]
+    blocks = [0, *(b for b in sorted({*_BLOCKS, *whole}) if b < vectors)]  # 0: all channels
     line = max(2, _LINE_BYTES // (lanes * dt.itemsize(shape.dtype)))
     # whole blocks: around a part of one every tile has tests
     block = next((b for b in (line, line // 2) if b in blocks and vectors % b == 0), 0)
+    single = bool(block) or vectors > line  # strips of one tile
+    default = _usual_tile([t for t in tiles if t[1] == 1], ow, 0.0 if single else _TAIL)
+    cfg.define_knob("tile", tiles, default=default)
+    most = _L1_BYTES // _bytes_of_vector(shape, lanes, default[0])
+    if single and (block or vectors) > most:
+        block = max((b for b in whole if b <= most and b in blocks), default=block)
     cfg.define_knob("block", blocks, default=block)
     strips = [0, *(b for b in _STRIPS if b < ow)]  # 0: the whole row
-    wanted = 1 if block or vectors > line else max(1, _STRIP_PIXELS // default[0])
+    # a strip that ends within a tile would have tests in all of its tiles
+    wanted = 1 if single or ow % default[0] else max(1, _STRIP_PIXELS // default[0])
     strip = max((b for b in strips if 0 < b <= wanted), default=0)
     cfg.define_knob("strip", strips, default=strip if strip * default[0] < ow else 0)
     cfg.multi_filter(partial(_no_larger, ow=ow, vectors=vectors))
+
+
+def _usual_tile(tiles: list[tuple[int, int]], ow: int, tail: float) -> tuple[int, int]:
+    """The tile nearest to the usual one among those that cost the least.
+
+    Args:
+        tiles: of one vector. ow: pixels of a row.
+        tail: what a last tile that is not whole costs, as a part of a row.
+    """
+
+    def cost(tile: tuple[int, int]) -> float:
+        return -(-ow // tile[0]) * (tile[0] + _EACH) * (1.0 + (tail if ow % tile[0] else 0.0))
+
+    near = [t for t in tiles if t[0] <= _USUAL + 1]
+    least = min(map(cost, near))
+    best = [t for t in near if cost(t) <= least * (1.0 + _EQUAL)]
+    return min(best, key=lambda t: (abs(t[0] - _USUAL), cost(t)))
+
+
+def _bytes_of_vector(shape: ConvShape, lanes: int, pixels: int) -> int:
+    """The bytes of a vector's channels that a tile of pixels reads: the image, and the taps."""
+    (rows, columns), (dh, dw) = shape.window, shape.dilation
+    height = (rows - 1) * dh + 1
+    width = (pixels - 1) * shape.strides[1] + (columns - 1) * dw + 1
+    return (height * width + rows * columns) * lanes * dt.itemsize(shape.dtype)
 
 
 def _no_larger(c: Any, ow: int, vectors: int) -> bool:

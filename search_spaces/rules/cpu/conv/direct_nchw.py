@@ -26,6 +26,7 @@ from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv.estimate.plane_tiles import plane_tiles
 from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
 from whet.search_spaces.rules.cpu.conv.padded_image import Read, copy_lines, padded_planes
+from whet.search_spaces.rules.cpu.conv.skipping import met, zeros_met
 from whet.search_spaces.rules.cpu.conv.weights import Storing, pack, panels
 from whet.search_spaces.rules.cpu.gemm.stages import accumulators
 from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_registers
@@ -33,12 +34,13 @@ from whet.search_spaces.rules.vectors import lanes_of, register_tile, vector_reg
 
 def space(shape: ConvShape, target: Target) -> Space:
     """The knobs of the direct algorithm."""
-    lanes = lanes_of(target, shape.dtype)
+    lanes, last = lanes_of(target, shape.dtype), len(shape.out) - 1
     choices: Choices = {
         "tile": plane_tiles(shape, lanes, vector_registers(target)),
         "outer": ["rows", "channels"],
         "unroll": ["none", "rx", "ry rx"],
         "pad_at": ["image", "rows"],
+        "skip": [False, True] if any(map(shape.is_padded_along, range(last))) else [False],
     }
     return Space("", choices)
 
@@ -77,7 +79,7 @@ class Direct:
         way, cr, *sizes = cfg["tile"].val
         padded, read = padded_planes(shape, given.data, tuple(sizes), way == "width")
         weights = panels(given.weight, shape.co, (shape.ci_group, *shape.window), cr)
-        conv, tiled = _sums(shape, read, weights, cr, way, name)
+        conv, tiled = _sums(shape, read, weights, cfg, name)
         return Direct(cfg, padded, weights, tiled, conv)
 
     def schedule(self, s: Schedule, how: Storing) -> None:
@@ -105,18 +107,21 @@ class Direct:
 
 
 def _sums(
-    shape: ConvShape, read: Read, weights: Tensor, cr: int, way: str, name: str
+    shape: ConvShape, read: Read, weights: Tensor, cfg: Prefixed, name: str
 ) -> tuple[Tensor, Tensor | None]:
     """The sums, and those with the channels of a tile last, which the way ``channels`` stores."""
-    window = shape.window_axes()
-    steps = [te.reduce_axis((0, shape.ci_group), name="rc"), *window]
+    (way, cr, *sizes), skips = cfg["tile"].val, cfg["skip"].val
+    channels, window = te.reduce_axis((0, shape.ci_group), name="rc"), shape.window_axes()
+    # what is skipped is outermost: one test for all channels
+    steps = [*window[:-1], channels, window[-1]] if skips else [channels, *window]
 
     def product(b: Any, o: Any, *place: Any) -> Any:
-        channel: Any = steps[0]
+        channel: Any = channels
         if shape.groups > 1:
             channel = shape.group_of(o) * shape.ci_group + channel
         one = read(b, channel, place, window)
-        return te.sum(one * weights(o // cr, *steps, o % cr), axis=steps)
+        where = _meets(shape, sizes, place, window) if skips else None
+        return te.sum(one * weights(o // cr, channels, *window, o % cr), axis=steps, where=where)
 
     tiled = None
     if way == "channels":
@@ -131,6 +136,16 @@ def _sums(
         name=name,
     )
     return conv, tiled
+
+
+def _meets(shape: ConvShape, sizes: list[int], place: Any, window: Any) -> Any:
+    """True where a tap of all dimensions but the last meets the image for any pixel of a tile."""
+    beyond: list[Any] = []
+    tile = (*(1 for _ in place[len(sizes) :]), *sizes[:-1])
+    for axis, (i, n, tap) in enumerate(zip(place, tile, window)):
+        begin = i // n * n
+        beyond += zeros_met(shape, axis, tap, begin, begin + (n - 1))
+    return met(beyond)
 
 
 def _stored(
@@ -179,6 +194,6 @@ def _sum_up(acc: Stage, count: int, is_transposed: bool, unroll: str) -> None:
     # Lanes along the width: the channels of the tile are unrolled as well.
     first = len(axes) - 1 - count if is_transposed else 1
     register_tile(acc, [*axes[:first], *steps], axes[first:])
-    for a in steps[1:]:
+    for a in steps:
         if a.var.name in unroll.split():
             acc.unroll(a)

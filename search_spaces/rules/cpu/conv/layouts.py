@@ -2,6 +2,8 @@
 
 Pixels of the result are numbered through, ``p = (n * OH + y) * OW + x``, so that a register tile
 may go on from one row to the next: an image of 7x7 is 49 pixels, not seven rows of one tile each.
+Or column by column, ``p = (n * OW + x) * OH + y``: a tile then has few columns, and the window's
+columns that lie in the padding for all of them are skipped.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from whet.compiler import te
 from whet.compiler.te import Tensor
 from whet.compiler.tir import IterVar
 from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.rules.cpu.conv.estimate.kept import tests_across
+from whet.search_spaces.rules.cpu.conv.skipping import met, zeros_met
 from whet.search_spaces.rules.cpu.conv.weights import At, panels
 
 
@@ -28,12 +32,17 @@ class Steps:
         data: the image, (N, H, W, C) or (N, C / block, H, W, block).
         padded: its lines with zeros around them (:func:`~conv_image.padded_lines`), or None.
         block: channels of a block; of NHWC all of them.
+        skip: the taps that are left out where a whole tile meets zeros: ``"none"``, of ``"rows"``,
+            of ``"columns"``; pixels are numbered along these.
+        tile: pixels of a tile.
     """
 
     shape: ConvShape
     data: Tensor
     padded: Tensor | None
     block: int
+    skip: str = "none"
+    tile: int = 1
 
     @property
     def is_blocked(self) -> bool:
@@ -45,7 +54,13 @@ class Steps:
         """True if a row of the window is one run."""
         s = self.shape
         whole = self.is_blocked or s.groups == 1
-        return whole and (s.dilation[1] == 1 or s.window[1] == 1)
+        apart = self.skip == "columns" or s.dilation[1] > 1
+        return whole and (not apart or s.window[1] == 1)
+
+    @property
+    def by_columns(self) -> bool:
+        """True if pixels are numbered column by column."""
+        return self.skip == "columns"
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -64,11 +79,14 @@ class Steps:
         """The element of the image that pixel ``p`` of channel ``o`` meets at a step."""
         s = self.shape
         (oh, ow), (sh, sw), (dh, dw) = s.out, s.strides, s.dilation
+        if self.skip != "none":
+            p = te.min(p, s.batch * oh * ow - 1)  # a clamp of the axis would be in the test, too
         *before, ry, rx, r = steps
         group = s.group_of(o) if s.groups > 1 else 0
         width = max(1, self.block if self.is_blocked else s.ci)
-        y = p // ow % oh * sh + ry * dh
-        i = (p % ow * sw + rx * dw) * width + r
+        row, column = (p % oh, p // oh % ow) if self.by_columns else (p // ow % oh, p % ow)
+        y = row * sh + ry * dh
+        i = (column * sw + rx * dw) * width + r
         lead = [p // (oh * ow)]
         if self.is_blocked:
             lead.append(group * (s.ci_group // self.block) + before[0])
@@ -77,6 +95,28 @@ class Steps:
         if self.padded is not None:
             return self.padded(*lead, y, i)
         return self.data(*lead, y, i // width, i % width)
+
+    def meets(self, p: Any, steps: Any) -> Any:
+        """True where a tap meets the image for any pixel of the tile of ``p``; None: it does.
+
+        One test a tile, and the same for all of it: a branch around the loops over the channels.
+        """
+        if self.skip == "none":
+            return None
+        s, line = self.shape, 1 if self.by_columns else 0
+        across, total = s.out[1 - line], s.out[0] * s.out[1]
+        first = p // self.tile * self.tile
+        last = first + (self.tile - 1)
+        begin = first // across % s.out[line]
+        end = begin + (last // across - first // across)
+        taps = steps[-3], steps[-2]
+        wraps = s.batch > 1 and total % self.tile > 0
+        beyond = zeros_met(s, line, taps[line], begin, end, wraps)
+        if not self.in_runs and tests_across(s, line, self.tile):
+            begin, wraps = first % across, across % self.tile > 0
+            end = begin + (self.tile - 1)
+            beyond += zeros_met(s, 1 - line, taps[1 - line], begin, end, wraps)
+        return met(beyond)
 
     def columns(self) -> Tensor:
         """The pixels that each window covers, side by side: (pixels, steps ...)."""
@@ -105,15 +145,19 @@ class Steps:
     def result(self, product: Tensor, name: str) -> Tensor:
         """The result in its layout, of sums by pixel and channel."""
         (oh, ow), n = self.shape.out, self.shape.batch
+
+        def pixel(b: Any, y: Any, x: Any) -> Any:
+            return (b * ow + x) * oh + y if self.by_columns else (b * oh + y) * ow + x
+
         if not self.is_blocked:
             return te.compute(
                 (n, oh, ow, self.shape.co),
-                lambda b, y, x, o: product[(b * oh + y) * ow + x, o],
+                lambda b, y, x, o: product[pixel(b, y, x), o],
                 name=name,
             )
         block = self.block
         return te.compute(
             (n, self.shape.co // block, oh, ow, block),
-            lambda b, f, y, x, c: product[(b * oh + y) * ow + x, f * block + c],
+            lambda b, f, y, x, c: product[pixel(b, y, x), f * block + c],
             name=name,
         )

@@ -8,7 +8,9 @@
         for t, o:   conv = A^T products A             # with the epilogue, straight into the result
 
 A block's pixels and products stay in the L2 cache; the transformed weights, which grow by
-((m + 2) / 3)^2, are read once a block.
+((m + 2) / 3)^2, are read once a block. Threads share the blocks; or, where there are too few of
+them, as of a small image of many channels, each of the three stages on its own: the pixels' tiles
+and channels, the panels of all products, the tiles and channels of the result.
 
 Rounding errors grow with m. On ResNet-50's four shapes (64 channels at 56x56, 128 at 28, 256 at
 14, 512 at 7; data and weights in [-1, 1]), the largest error against float64, as a share of the
@@ -45,6 +47,7 @@ from whet.search_spaces.rules.cpu.conv.transposed import (
     weights_last,
 )
 from whet.search_spaces.rules.cpu.conv.weights import Storing
+from whet.search_spaces.rules.cpu.gemm.loops import fused
 from whet.search_spaces.rules.threads import NO_THREADS
 from whet.search_spaces.rules.vectors import SIDES, lanes_of, register_tile
 
@@ -79,7 +82,10 @@ def space(shape: ConvShape, target: Target) -> Space:
         "block": [b for b in _BLOCKS if b == 1 or (b - 1) * min(r for r, _ in tiles) < most],
         "unroll_k": [u for u in (1, 2, 4) if shape.ci % u == 0],
     }
-    return Space("winograd.", choices, (partial(_no_larger, most=most),))
+    apart = "share" if target.num_threads > 1 else ""
+    if apart:
+        choices = {**choices, apart: ["blocks", "stages"]}
+    return Space("winograd.", choices, (partial(_no_larger, most=most),), apart)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +99,7 @@ class Winograd:
         weights: with the output channels last, and in the order that the stages read them in.
         stages: what is computed.
         conv: the result.
+        share: what threads share, ``"blocks"`` or ``"stages"``.
     """
 
     cfg: Prefixed
@@ -104,11 +111,17 @@ class Winograd:
     weights: tuple[Tensor, Tensor]
     stages: WinogradStages
     conv: Tensor
+    share: str = "blocks"
 
     @property
     def copied(self) -> bool:
         """True if the image is copied, so that each pixel is read about once."""
         return self.image is not None
+
+    @property
+    def by_stages(self) -> bool:
+        """True if each stage is computed on its own, shared by threads."""
+        return self.share == "stages"
 
     @staticmethod
     def of(cfg: Prefixed, given: ConvOperands, name: str, target: Target) -> Winograd:
@@ -133,9 +146,9 @@ class Winograd:
         conv = w.conv
         if image is not None:
             conv = te.compute(shape.result_shape, lambda b, o, y, x: w.conv[b, y, x, o], name=name)
-        return Winograd(
-            cfg, shape, m, block, lanes_of(target, shape.dtype), image, (own, weights), w, conv
-        )
+        lanes = lanes_of(target, shape.dtype)
+        share = cfg["winograd.share"].val if target.num_threads > 1 else "blocks"
+        return Winograd(cfg, shape, m, block, lanes, image, (own, weights), w, conv, share)
 
     def schedule(self, s: Schedule, how: Storing) -> None:
         """Schedule all stages but the inlined ones."""
@@ -149,7 +162,7 @@ class Winograd:
             schedule_transposed(s, self.image, (1, 2), lanes, how.threads)
             alone = NO_THREADS if how.ahead else how.threads
             schedule_transposed(s, own, (0, 1, 2), lanes, alone)
-        blocks, channels = _tiles_in_place(how.out, shape, self.m, self.block, lanes)
+        blocks, channels = _tiles_in_place(how.out, self, lanes)
         for tensor in (w.results, w.half):  # A^T over the columns, then over the rows of one tile
             stage = s[tensor]
             stage.compute_at(how.out, channels)
@@ -158,8 +171,13 @@ class Winograd:
             if tensor is w.half:
                 stage.reorder(b, t, j, i, o)
             _unrolled(stage, i, j, o)
-        _products(s, w.products, how.out, blocks, self.cfg)
-        _pixels(s, w, how.out, blocks, min(lanes, shape.ci))
+        products = _products(s, w.products, self.cfg, self.by_stages)
+        pixels = _pixels(s, w, min(lanes, shape.ci), self.by_stages)
+        for stage, first in ((s[w.products], products), (s[w.pixels], pixels)):
+            if self.by_stages:
+                how.threads.run(stage, first)
+            else:
+                stage.compute_at(how.out, blocks)
         _filters(s[w.filters], s[w.half_filters])
         if how.ahead:
             s[w.filters].compute_ahead()
@@ -168,10 +186,12 @@ class Winograd:
         how.threads.run(how.out, blocks)
 
 
-def _tiles_in_place(
-    out: Stage, shape: ConvShape, m: int, block: int, lanes: int
-) -> tuple[Any, Any]:
-    """The result's loops: blocks of tiles, channels, and a tile; returns those over the former."""
+def _tiles_in_place(out: Stage, w: Winograd, lanes: int) -> tuple[Any, Any]:
+    """The result's loops: blocks of tiles, channels, and a tile; returns those over the former.
+
+    Where stages are shared, both are the one loop over tiles and channels.
+    """
+    shape, m = w.shape, w.m
     n, *place = out.op.axis
     o = place.pop(shape.channel_axis - 1)
     (yo, yi), (xo, xi) = (out.split(axis, factor=m) for axis in place)
@@ -185,34 +205,42 @@ def _tiles_in_place(
         out.reorder(n, yo, xo, oo, om, yi, oi, xi)
         _unrolled(out, yi, oi, xi)
     tiles = out.fuse(out.fuse(n, yo), xo)
-    blocks, _ = out.split(tiles, factor=block)
+    if w.by_stages:
+        both = out.fuse(tiles, oo)
+        return both, both
+    blocks, _ = out.split(tiles, factor=w.block)
     return blocks, oo
 
 
-def _products(s: Schedule, products: Tensor, out: Stage, blocks: Any, cfg: Any) -> None:
-    """Register tiles of the matrix products."""
+def _products(s: Schedule, products: Tensor, cfg: Any, shared: bool) -> Any:
+    """Register tiles of the matrix products; where they are shared, one outermost loop of them."""
     mr, nr = cfg["winograd.tile"].val
     stage = s[products]
-    stage.compute_at(out, blocks)
     acc = s[s.cache_write(products, "local")]
     *lead, t, o = stage.op.axis
     (po, pi), (to, ti) = stage.split(o, factor=nr), stage.split(t, factor=mr)
     outer = [po, to] if cfg["winograd.order"].val == "panels" else [to, po]
     register_tile(stage, [*lead, *outer], [ti, pi])
+    first = fused(stage, [*lead, outer[0]]) if shared else None
     acc.compute_at(stage, outer[-1])
     *lead, t, o = acc.op.axis
     (k,) = acc.op.reduce_axis
     ko, ki = acc.split(k, factor=cfg["winograd.unroll_k"].val)
     register_tile(acc, [*lead, ko], [ki, t, o])
+    return first
 
 
-def _pixels(s: Schedule, w: WinogradStages, out: Stage, blocks: Any, lanes: int) -> None:
-    """B^T over the columns of a patch, each as soon as it is read, then over its rows."""
+def _pixels(s: Schedule, w: WinogradStages, lanes: int, shared: bool) -> Any:
+    """B^T over the columns of a patch, each as soon as it is read, then over its rows.
+
+    Where they are shared, returns the one loop over tiles and channels.
+    """
     pixels, columns, patch = s[w.pixels], s[w.columns], s[w.patch]
-    pixels.compute_at(out, blocks)
     b, u, v, t, c = pixels.op.axis
     co, ci = pixels.split(c, factor=lanes)
     register_tile(pixels, [b, t, co], [u, v, ci])
+    if shared:
+        co = fused(pixels, [b, t, co])
     columns.compute_at(pixels, co)
     columns.set_scope("local")
     b, t, u, x, c = columns.op.axis
@@ -221,6 +249,7 @@ def _pixels(s: Schedule, w: WinogradStages, out: Stage, blocks: Any, lanes: int)
     patch.compute_at(columns, x)
     patch.set_scope("local")
     _unrolled(patch, *patch.op.axis[2:])
+    return co
 
 
 def _filters(filters: Stage, half: Stage) -> None:

@@ -10,11 +10,13 @@ of few sets of a cache, clamped rows and B read again was set by hand from confi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd, inf
 
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.gemm import GemmSize
-from whet.search_spaces.rules.cpu.gemm.plan import Plan
+from whet.search_spaces.rules.cpu.gemm.plan import Plan, tail_at_once, tail_lanes
+from whet.search_spaces.rules.threads import best_grain, heaviest_share
 
 #: usable bytes of a cache, and bytes a cycle of what fits it; the last: of memory
 _CACHES = ((28_000, 140.0), (700_000, 30.0), (24_000_000, 27.0), (inf, 9.4))
@@ -33,6 +35,7 @@ _STORE = (1.3, 1.9, 3.0)  # of a vector, where none, one or both edges of the ti
 _SCATTERED = 2.0  # of an element of a vector that is stored across rows
 _MASKED = 0.65  # of a vector of B in place that may hang over its end
 _CLAMPED, _POINTERS = 0.4, 8  # of a row of A whose place is loaded; rows whose places are not
+_TOTALS = 3.0  # of a sum whose lanes are added up by a transpose of as many
 _SUMS = 4.0  # of an accumulator that a block of K loads and stores
 _DISPLACED, _DISPLACED_B = 1.5, 5.0  # of a line whose set others fill: of A, of B in place
 #: of a line of B in place whose neighbours in a column are far apart: by the cache it comes from
@@ -49,18 +52,32 @@ _SQUARE, _REST, _ELEMENT, _VECTOR = 0.34, 0.55, 2.0, 2.7
 _TURNED_FAR = 0.7  # of an element turned round that leaves the second cache before it is read
 _WRITTEN = 4.0  # how much longer a copy takes to be written and read than to be read again
 _PAGES, _SPREAD = 3072, (2, 4)  # that are found at once, the part for rows on pages of their own
+_PART_SUMS = 2.0  # bytes of a part's sums that move for each: it is written, and read again
+_FORK = 4000.0  # until threads have begun and ended
 _PAGE = 16.0  # of a row of B on a page of its own, for each block that reads of it
 
 
-def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> float:
+def cycles(
+    g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512, registers: int = 16
+) -> float:
     """The estimate.
 
     Args:
         g: the GEMM, turned round where the plan says so. plan: how it is computed.
         threads: that share the outer loop.
         at_once: bits of the widest vectors of which two are multiplied in a cycle.
+        registers: for vectors.
     """
     size = dt.itemsize(g.dtype)
+    if plan.k_parts > 1:
+        one = replace(g, K=-(-g.K // plan.k_parts), batch=g.batch * plan.k_parts)
+        sums = g.batch * g.N * g.M * plan.k_parts * size
+        added = sums * _PART_SUMS / rate(sums) * heaviest_share(g.N, threads)
+        found = cycles(one, replace(plan, k_parts=1, share="batch"), threads, at_once)
+        return found + added + _FORK * (threads > 1)
+    apart = _tail(g, plan, size, registers) if plan.tail else 0.0
+    g = replace(g, M=g.M - plan.tail)
+    plan = replace(plan, tail=0) if plan.tail else plan
     lanes = plan.lanes_of(g.dtype)
     mr, vectors = plan.mr, plan.nr // lanes
     strips, panels, block = -(-g.N // mr), -(-g.M // plan.nr), plan.block_of(g)
@@ -93,9 +110,32 @@ def cycles(g: GemmSize, plan: Plan, threads: int = 1, at_once: int = 512) -> flo
     moved = _moved(g, plan, size, strips, panels) + panels * g.K * _far(g, plan, size, step)
     again = _fetched_again(g, plan, size, strips)
     total = max(overlapped(work, moved), again + _HIDDEN * min(work, moved))
-    trips = g.batch if g.batch > 1 else -(-(panels if plan.order == "panels" else strips) // block)
-    shared = -(-trips // threads) / trips
-    return (total + _copies(g, plan, lanes, size)) * g.batch * shared
+    total = (total + apart + _copies(g, plan, lanes, size)) * g.batch
+    if threads < 2:
+        return total
+    steps, last = plan.shared_steps(g)
+    grain = best_grain(steps, threads, last)
+    return total * heaviest_share(steps, threads, grain, last) + _FORK * _forks(g, plan)
+
+
+def _tail(g: GemmSize, plan: Plan, size: int, registers: int) -> float:
+    """Cycles of the columns that are computed apart: sums along K, the totals of their lanes."""
+    lanes = tail_lanes(g.dtype, plan.vector_bits)
+    blocks, steps = -(-g.N // lanes), -(-g.K // lanes)
+    n = tail_at_once(plan.tail, lanes, registers)
+    step = max(n * lanes / 2, _LOAD_BOUND * (lanes + n))
+    block = (steps * step + _TILE) / n + _TOTALS * lanes
+    copied = 0.0 if g.transpose_b else g.K * _ELEMENT
+    again = g.N * g.K * size / rate((g.N + g.M) * g.K * size)
+    return plan.tail * (overlapped(blocks * block, again) + copied + g.N * _STORE[0])
+
+
+def _forks(g: GemmSize, plan: Plan) -> int:
+    """How often threads begin and end: for what is packed before their loop, and for it."""
+    if g.batch > 1 and plan.share in ("", "batch"):
+        return 1
+    before_a = plan.pack_a and (plan.order == "panels" or plan.share == "tiles")
+    return 1 + before_a + (plan.pack_b == "whole")
 
 
 def _displaced(g: GemmSize, plan: Plan, size: int, strips: int, step: float) -> float:
@@ -222,6 +262,9 @@ def _copies(g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
         copy = held * g.K * size  # beside what it is made from
         speed = rate(copy if 2 * copy <= _CACHES[2][0] else inf)
         total += extent * g.K * (each + _WRITTEN * size / speed)
+    if g.staged[0] and not plan.pack_a and not g.transpose_a:  # lines, of a block or all
+        held, _ = plan.lines_of(g)
+        total += g.N * g.K * size * _WRITTEN / rate(2 * held * g.K * size)
     if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PERIOD:
         total += -(-g.M // of_block) * g.K * _PAGE
     return total

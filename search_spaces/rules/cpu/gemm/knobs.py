@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from whet.compiler.target import Target
+from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.gemm import GemmSize
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.gemm.estimate import cycles
@@ -20,17 +21,27 @@ from whet.search_spaces.rules.cpu.gemm.plan import (
     choices_of,
     constraints_of,
     of_way,
+    tails,
     united,
 )
 from whet.search_spaces.rules.cpu.gemm.registers import register_tiles
-from whet.search_spaces.rules.threads import define_threads
-from whet.search_spaces.rules.vectors import define_width, lanes_of, operation_bits, vector_widths
+from whet.search_spaces.rules.threads import best_grain, define_threads
+from whet.search_spaces.rules.vectors import (
+    define_width,
+    lanes_of,
+    operation_bits,
+    vector_registers,
+    vector_widths,
+)
 
 # The way of "rows" is tried where the other one leaves so much more of its vectors empty.
 _EMPTIER = 1.25
 # So many ways are followed, those that begin best: of 80 drawn GEMMs none ended 0.1 % worse than
 # with all of the up to 36, in 0.4 of the time.
 _STARTS = 6
+# So few multiplications are never worth threads, so many always; what threads must make of the
+# time of one, so that busy cores cost little.
+_FEW, _MANY, _SAVED = 50_000, 10_000_000, 1.25
 
 
 def plan_of(cfg: Prefixed, g: GemmSize, target: Target) -> Plan:
@@ -44,9 +55,38 @@ def plan_of(cfg: Prefixed, g: GemmSize, target: Target) -> Plan:
         else:
             cfg.define_knob(name, values, default)
             chosen[name] = cfg[name].val
-    for constraint in of_way(ways.choices, ways.sizes, ways.tiles):
+    for constraint in of_way(ways.choices, ways.sizes, ways.tiles, target.num_threads):
         cfg.multi_filter(constraint)
-    return Plan(**chosen, threads=define_threads(cfg, target, g.multiplications))
+    grain = best_grain(*_shared(ways, target)) if ways.parallel else 0
+    threads = define_threads(cfg, target, g.multiplications, ways.parallel, grain)
+    if target.num_threads > 1:
+        first = {n: some[0] for n, some in ways.choices[0].items() if n in ("share", "k_parts")}
+        cfg.multi_filter(_OfThreads(first))
+    return Plan(**chosen, threads=threads)
+
+
+def _shared(ways: Ways, target: Target) -> tuple[int, int, float]:
+    """The steps that threads share by default, how many threads, and the last step's part."""
+    turned = ways.default.lanes == "rows"
+    steps, last = ways.default.shared_steps(ways.sizes[-1 if turned else 0])
+    return steps, target.num_threads, last
+
+
+@dataclass(frozen=True)
+class _OfThreads:
+    """A constraint: what threads share has one choice where there are none.
+
+    Attributes:
+        first: that choice of each knob.
+    """
+
+    first: dict[str, Any]
+
+    def __call__(self, c: Any) -> bool:
+        return c["parallel"].val or all(c[n].val == value for n, value in self.first.items())
+
+    def __repr__(self) -> str:
+        return "threads share loops where there are threads"
 
 
 @dataclass(frozen=True)
@@ -56,6 +96,7 @@ class Ways:
     Attributes:
         sizes, choices, tiles: of each way: the GEMM in it, the choices, its tiles by width.
         default: the plan that the estimate thinks best. cycles: of it.
+        parallel: whether that is one for the target's threads, and not for one.
     """
 
     sizes: list[GemmSize]
@@ -63,6 +104,7 @@ class Ways:
     tiles: list[Tiles]
     default: Plan
     cycles: float
+    parallel: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -82,11 +124,37 @@ def ways_of(g: GemmSize, target: Target) -> Ways:
         }
         for one in sizes.values()
     ]
-    ways = [choices_of(one, name, some) for (name, one), some in zip(sizes.items(), tiles)]
+    for one, some in zip(sizes.values(), tiles):
+        _add_tiles_of_tails(target, one, some)
+    most = target.num_threads
+    ways = [choices_of(one, name, some, most) for (name, one), some in zip(sizes.items(), tiles)]
+    if all(way["tail"] == (0,) for way in ways):
+        ways = [{n: some for n, some in way.items() if n != "tail"} for way in ways]
     plans = [
-        default_plan(one, way, some, target) for one, way, some in zip(sizes.values(), ways, tiles)
+        (*default_plan(one, way, some, target, threads), threads > 1)
+        for threads in _worth_trying(g, most)
+        for one, way, some in zip(sizes.values(), ways, tiles)
     ]
-    return Ways([*sizes.values()], ways, tiles, *min(plans, key=lambda one: one[1]))
+    plan, least, parallel = min(plans, key=lambda one: one[1] * (_SAVED if one[2] else 1.0))
+    return Ways([*sizes.values()], ways, tiles, plan, least, parallel)
+
+
+def _add_tiles_of_tails(target: Target, g: GemmSize, tiles: Tiles) -> None:
+    """Add the tiles that are as wide as the columns beside a tail."""
+    beside = g.M - tails(g, max(tiles))[-1]
+    if beside == g.M:
+        return
+    for bits, some in tiles.items():
+        lanes = bits // (8 * dt.itemsize(g.dtype))
+        more = register_tiles(target, lanes, g.N, beside)
+        some += [tile for tile in more if tile[1] == beside and tile not in some]
+
+
+def _worth_trying(g: GemmSize, threads: int) -> tuple[int, ...]:
+    """The numbers of threads that a default is looked for with: one, all, or either."""
+    if threads < 2 or g.multiplications < _FEW:
+        return (1,)
+    return (threads,) if g.multiplications > _MANY else (1, threads)
 
 
 def _covered(extent: int, lanes: int) -> float:
@@ -94,7 +162,9 @@ def _covered(extent: int, lanes: int) -> float:
     return -(-extent // lanes) * lanes / extent
 
 
-def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, target: Target) -> tuple[Plan, float]:
+def default_plan(
+    g: GemmSize, choices: Choices, tiles: Tiles, target: Target, threads: int
+) -> tuple[Plan, float]:
     """The plan that the estimate thinks best for one way to lay the lanes, and its cycles.
 
     From each width of vectors and each way to pack B and to order the loops it changes one choice
@@ -102,10 +172,12 @@ def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, target: Target) ->
 
     Args:
         g: the GEMM. choices: of its knobs. tiles: of each width.
-        target: whose threads and vectors count.
+        target: whose vectors count. threads: that are used; with one there is nothing to share.
     """
-    filters = constraints_of(g, tiles)
-    threads, at_once = target.num_threads, operation_bits(target)
+    filters = constraints_of(g, tiles, target.num_threads)
+    at_once, registers = operation_bits(target), vector_registers(target)
+    if threads == 1:
+        choices = {n: v[:1] if n in ("share", "k_parts") else v for n, v in choices.items()}
     known: dict[tuple[Any, ...], float] = {}  # the ways meet
 
     def cost_of(chosen: dict[str, Any]) -> float:
@@ -114,7 +186,8 @@ def default_plan(g: GemmSize, choices: Choices, tiles: Tiles, target: Target) ->
         if key not in known:
             view = _View(chosen)
             valid = all(test(view) for test in filters)
-            known[key] = cycles(g, Plan(**chosen), threads, at_once) if valid else inf
+            plan = Plan(**chosen) if valid else None
+            known[key] = cycles(g, plan, threads, at_once, registers) if plan else inf
         return known[key]
 
     found = (next((one for one in start if cost_of(one) < inf), None) for start in _starts(choices))
@@ -138,9 +211,11 @@ def _starts(values: Choices) -> Iterator[Iterator[dict[str, Any]]]:
     tallest = sorted(values["tile"], key=lambda tile: -tile[0])
     tiles = [values["tile"], tallest] if tallest[0] != values["tile"][0] else [tallest]
     ways = values["vector_bits"], values["order"], values["pack_b"], streams, tiles
-    for bits, order, pack_b, more, some in product(*ways):
-        if more and pack_b != "none":
+    beside = values.get("tail", (0,))
+    for bits, order, pack_b, more, some, tail in product(*ways, beside):
+        if more and (pack_b != "none" or tail):
             continue
+        more = {**more, "tail": tail} if len(beside) > 1 else more
         start = {**first, "vector_bits": bits, "order": order, "pack_b": pack_b, **more}
         blocks = values["block"][::-1] if more else values["block"][:1]
         yield ({**start, "tile": t, "block": b} for t, b in product(some, blocks))

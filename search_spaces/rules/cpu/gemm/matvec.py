@@ -30,7 +30,7 @@ from whet.search_spaces.rules.cpu.gemm.gemm import flattened
 from whet.search_spaces.rules.cpu.gemm.loops import fused
 from whet.search_spaces.rules.cpu.gemm.rule import form_of
 from whet.search_spaces.rules.producers import schedule_staged
-from whet.search_spaces.rules.threads import Threads, define_threads
+from whet.search_spaces.rules.threads import Threads, define_threads, heaviest_share, threads_for
 from whet.search_spaces.rules.vectors import lanes_of, operation_bits, vector_registers
 
 _KNOBS = "vectors", "rows", "unroll_k", "prefetch"
@@ -189,7 +189,8 @@ class Skinny(MatVec):
         work += g.batch * g.M * g.N * _TOTAL
         read = g.batch * (g.M + g.N) * g.K * dt.itemsize(g.dtype)
         total = overlapped(work, read / rate(read))
-        return total / min(target.num_threads, max(g.batch * g.M // rows, 1))
+        shared = heaviest_share(g.batch * -(-g.M // rows), threads_for(target, g.multiplications))
+        return total * shared
 
 
 def _sums(

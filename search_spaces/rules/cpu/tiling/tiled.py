@@ -22,6 +22,7 @@ from whet.search_spaces.rules.cpu.tiling.plan import (
     plan_of,
 )
 from whet.search_spaces.rules.cpu.tiling.spec import Loads, TiledSpec, spec_of
+from whet.search_spaces.rules.threads import threads_for
 from whet.search_spaces.rules.vectors import lanes_of, operation_bits, vector_registers
 
 _FEW_STEPS = 4  # of a GEMM that competes with the rule for GEMMs
@@ -56,7 +57,8 @@ class Tiled(Rule):
         g = form.size
         wide = max(1.0, 8 * target.vector_bytes / operation_bits(target))
         vectors = g.batch * g.N * -(-g.M // lanes_of(target, g.dtype))
-        return vectors * (wide / 2 * g.K + _STORE) / target.num_threads
+        threads = threads_for(target, g.multiplications)
+        return vectors * (wide / 2 * g.K + _STORE) / threads
 
     def rewrite(self, group: Group) -> Tensor | None:
         """Read copies of operands; with lanes along another axis, compute its transpose."""

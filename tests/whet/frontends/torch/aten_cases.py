@@ -94,6 +94,14 @@ def _pairs(d):
     yield "pow.Tensor_Scalar", (d.whole(-9, 9, 5), 3)
     yield "pow.Tensor_Tensor", (low, d.any(3, 5))
     yield "pow.Scalar", (1.7, x)
+    yield "exp2.default", (x,)
+    yield "atan2.default", (x, y)
+    for way in ("left", "right"):
+        name, some = f"__{way[0]}shift__", d.whole(-99, 99, 7)
+        yield f"{name}.Scalar", (some, 3)
+        yield f"{name}.Tensor", (some, d.whole(0, 5, 7))
+        yield f"bitwise_{way}_shift.Tensor", (some, d.whole(0, 5, 7))
+        yield f"bitwise_{way}_shift.Tensor_Scalar", (some, 2)
 
 
 def _moves(d):
@@ -141,8 +149,53 @@ def _moves(d):
     yield "triu.default", (d.any(2, 4, 5), -1)
 
 
+def _places(d):
+    x, i, j = d.any(3, 4, 5, 6), d.whole(-4, 4, 2, 1), d.whole(0, 5, 3)
+    for places, new in (
+        ([None, i, j], d.any(3, 1)),
+        ([None, None, j, d.whole(0, 6, 3)], d.any(4, 1)),
+        ([j % 3, None, j], d.any(3, 1, 6)),
+    ):
+        yield "index.Tensor", (x, places)
+        yield "index_put.default", (x, places, new, True)
+    yield "index_put.default", (x, [torch.tensor([2, 0])], d.any(2, 1, 5, 6))
+    yield "index_put.default", (x, [None, None, torch.tensor([4, 1])], d.any(3, 4, 2, 1))
+    yield "index_put.default", (x, [d.bool(3, 4)], d.any(5, 6))
+    yield "index_put.default", (x, [None, d.bool(4, 5)], d.any(), True)
+    yield "masked_scatter.default", (x, d.bool(5, 6), d.any(400))
+    table, index = d.any(7, 5), d.whole(0, 7, 9)
+    for mode in (0, 1, 2):
+        for name in ("_embedding_bag", "_embedding_bag_forward_only"):
+            bags = table, index, torch.tensor([0, 2, 2, 5]), False, mode
+            yield f"{name}.default", bags
+            yield f"{name}.default", (*bags, False, None, False, int(index[2]))
+    ends = torch.tensor([0, 4, 9])
+    yield "_embedding_bag.default", (table, index, ends, False, 0, False, d.any(9), True)
+    along = 1, d.whole(0, 3, 3, 4), d.any(3, 5)
+    for how in ("sum", "prod", "amax", "amin", "mean"):
+        yield "scatter_reduce.two", (d.any(4, 3), *along, how), {"include_self": False}
+    yield "scatter_reduce.two", (d.any(4, 3), *along, "mean")
+    whole = d.whole(0, 4, 3, 2), d.whole(-9, 9, 3, 3)
+    more = {"include_self": False}
+    yield "scatter_reduce.two", (d.whole(-9, 9, 4, 3), 0, *whole, "amin"), more
+    yield "scatter.reduce", (d.any(4, 3), *along), {"reduce": "multiply"}
+    yield "scatter.value_reduce", (d.any(4, 3), *along[:2], 2.5), {"reduce": "add"}
+    yield "copy.default", (d.any(3, 5), d.any(5).float())
+    yield "slice_scatter.default", (d.any(3, 7), d.any(3, 2), 1, 1, 6, 3)
+    yield "diagonal.default", (x, -1, 3, 1)
+    yield "diagonal.default", (x, 2)
+    yield "unfold.default", (x, -2, 2, 3)
+    yield "as_strided.default", (x, [3, 2, 4], [2, 7, 3], 5)
+
+
 def _rows(d):
     x = d.any(3, 4, 5)
+    for order in (2, 1, 0, torch.inf, -torch.inf, 3, 0.5):
+        yield "linalg_vector_norm.default", (x, order, [0, -1], True)
+    yield "linalg_vector_norm.default", (x,)
+    yield "var_mean.correction", (x, [0, 2]), {"correction": 1}
+    for order in (2.0, 1.0, torch.inf, 2.5):
+        yield "_cdist_forward.default", (d.any(2, 3, 5), d.any(2, 4, 5), order, None)
     for name in ("amax", "amin"):
         yield f"{name}.default", (x, [0, -1], True)
     for name in ("max", "min", "mean", "sum", "prod"):
@@ -229,7 +282,7 @@ def cases(seed):
     """(operator, arguments, arguments by name) of each case."""
     d = Draw(seed)
     found = []
-    for kind in (_elements, _pairs, _moves, _rows, _networks):
+    for kind in (_elements, _pairs, _moves, _places, _rows, _networks):
         for name, args, *more in kind(d):
             found.append((f"aten.{name}", args, more[0] if more else {}))
     return found

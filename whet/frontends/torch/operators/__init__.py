@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from whet.frontends.torch.operators import elementwise, networks, reductions, resampling, shapes
+from whet.frontends.torch.operators import (
+    elementwise,
+    indexed,
+    networks,
+    reductions,
+    resampling,
+    shapes,
+)
 from whet.frontends.torch.operators.node import Translate
 
 TABLE: Mapping[str, Translate] = {
     **elementwise.TABLE,
     **shapes.TABLE,
+    **indexed.TABLE,
     **reductions.TABLE,
     **networks.TABLE,
     **resampling.TABLE,

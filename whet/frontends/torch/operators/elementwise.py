@@ -140,6 +140,15 @@ def _bitwise(operator: str) -> Translate:
     return translate
 
 
+def _shift(way: str) -> Translate:
+    def translate(n: AtenNode) -> Value:
+        if _is_float(n.dtype) or n.dtype == "bool":
+            raise n.refused(f"it shifts {n.dtype}")
+        return n.add(f"{way}_shift", list(_operands(n, n.dtype)))
+
+    return translate
+
+
 def _power(n: AtenNode) -> Value:
     exponent = n["exponent"]
     x = n.value("self", n.dtype)
@@ -265,8 +274,10 @@ _DEFAULT = {
         "abs", "sign",
     )},
     **{name: _rounding(name) for name in ("ceil", "floor", "round", "trunc")},
+    "atan2": lambda n: n.add("atan2", list(_operands(n, n.dtype))),
     "bitwise_not": _bitwise("not"),
     "elu": _elu,
+    "exp2": lambda n: n.add("power", [n.constant(2, n.dtype), n.value("self", n.dtype)]),
     "full": _filled(lambda n: n["fill_value"]),
     "full_like": _filled(lambda n: n["fill_value"]),
     "gelu": _gelu,
@@ -315,4 +326,8 @@ TABLE: dict[str, Translate] = {
     **_each_overload("masked_fill", _masked_fill, "Scalar", "Tensor"),
     **_each_overload("pow", _power, "Tensor_Scalar", "Tensor_Tensor", "Scalar"),
     **_each_overload("where", _where, "self"),
+    **_each_overload("__lshift__", _shift("left"), "Tensor", "Scalar"),
+    **_each_overload("__rshift__", _shift("right"), "Tensor", "Scalar"),
+    **_each_overload("bitwise_left_shift", _shift("left"), "Tensor", "Tensor_Scalar"),
+    **_each_overload("bitwise_right_shift", _shift("right"), "Tensor", "Tensor_Scalar"),
 }

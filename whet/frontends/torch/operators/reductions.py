@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import prod
 
 from whet.compiler.graph import Value
@@ -83,6 +84,11 @@ def _cumulative(operator: str) -> Translate:
 
 
 def _variance(n: AtenNode) -> Value:
+    return _moments(n)[0]
+
+
+def _moments(n: AtenNode) -> list[Value]:
+    """The variance, and the mean."""
     x = n.value("self")
     axes = n.axes("dim", len(x.shape))
     correction = n.get("correction")
@@ -94,7 +100,39 @@ def _variance(n: AtenNode) -> Value:
     mean = n.add("mean", [x], axes=axes, keepdims=True)
     off = n.add("subtract", [x, mean])
     total = n.add("sum", [n.add("multiply", [off, off])], axes=axes, keepdims=_keeps(n))
-    return n.add("multiply", [total, n.constant(1 / (count - correction), x.dtype)])
+    made = n.add("multiply", [total, n.constant(1 / (count - correction), x.dtype)])
+    return [made, n.reshaped(mean, made.shape)]
+
+
+def _norm(n: AtenNode) -> Value:
+    """The norm of vectors along some axes, of any order."""
+    x, order = n.value("self", n.dtype), float(n.get("ord", 2))
+    axes = n.axes("dim", len(x.shape))
+    size = n.add("abs", [x])
+    if math.isinf(order):
+        return _reduced(n, "max" if order > 0 else "min", size, axes)
+    if order == 0:
+        return _reduced(n, "sum", n.cast(n.add("not_equal", [x, _zero(n)]), n.dtype), axes)
+    if order == 1 or not x.shape:
+        return _reduced(n, "sum", size, axes)
+    if order == 2:
+        return n.add("sqrt", [_reduced(n, "sum", n.add("multiply", [x, x]), axes)])
+    powers = n.add("power", [size, n.constant(order, n.dtype)])
+    return n.add("power", [_reduced(n, "sum", powers, axes), n.constant(1 / order, n.dtype)])
+
+
+def _zero(n: AtenNode) -> Value:
+    return n.constant(0, n.dtype)
+
+
+def _distances(n: AtenNode) -> Value:
+    """The distance of each row of one matrix from each of another."""
+    a, b, order = n.value("x1", n.dtype), n.value("x2", n.dtype), float(n["p"])
+    a = n.reshaped(a, (*a.shape[:-1], 1, a.shape[-1]))
+    b = n.reshaped(b, (*b.shape[:-2], 1, *b.shape[-2:]))
+    away = n.add("subtract", [a, b])
+    given = {"self": away, "ord": order, "dim": [-1]}
+    return _norm(AtenNode(n.target, n.origin, given, {}, n.results, n.builder))
 
 
 def _top(n: AtenNode) -> tuple[Value, ...]:
@@ -122,12 +160,15 @@ TABLE: dict[str, Translate] = {
     **{f"aten.any.{o}": _truth("max") for o in ("default", "dim", "dims")},
     **{f"aten.all.{o}": _truth("min") for o in ("default", "dim", "dims")},
     **{f"aten.var.{o}": _variance for o in ("correction", "dim")},
+    "aten._cdist_forward.default": _distances,
     "aten.argmax.default": _place("argmax"),
     "aten.argmin.default": _place("argmin"),
     "aten.cumprod.default": _cumulative("cumprod"),
     "aten.cumsum.default": _cumulative("cumsum"),
+    "aten.linalg_vector_norm.default": _norm,
     "aten.max.dim": _with_place("max"),
     "aten.min.dim": _with_place("min"),
     "aten.sort.default": _top,
     "aten.topk.default": _top,
+    "aten.var_mean.correction": _moments,
 }

@@ -66,9 +66,60 @@ def _slice_scatter(n: AtenNode) -> Value:
     x, new = n.value("self"), n.value("src", n.dtype)
     axis = n.axis(n.get("dim", 0), len(x.shape))
     begin, end = _bounds(n, x.shape[axis])
-    if int(n.get("step", 1)) != 1:
-        raise n.refused("it replaces elements that are not side by side")
-    return _replaced(n, x, new, axis, begin, end)
+    step = int(n.get("step", 1))
+    if step == 1 or end == begin:
+        return _replaced(n, x, new, axis, begin, end)
+    # each place along the axis takes its own element of the new ones, or keeps what it had
+    place = np.arange(x.shape[axis]) - begin
+    inside = (place >= 0) & (place < end - begin) & (place % step == 0)
+    spread = n.add("take", [new, n.constant(np.where(inside, place // step, 0))], axis=axis)
+    mask = inside.reshape([-1 if a == axis else 1 for a in range(len(x.shape))])
+    return n.add("where", [n.constant(mask), spread, x])
+
+
+def _copy(n: AtenNode) -> Value:
+    new = n.value("src", n.dtype)
+    return new if new.shape == n.shape else n.add("expand", [new], shape=n.shape)
+
+
+def _diagonal(n: AtenNode) -> Value:
+    """The elements at equal places of two axes, along the last one of the result."""
+    x, offset = n.value("self"), int(n.get("offset", 0))
+    rank = len(x.shape)
+    a, b = (n.axis(n.get(name, k), rank) for k, name in enumerate(("dim1", "dim2")))
+    others = [k for k in range(rank) if k not in (a, b)]
+    outer = [x.shape[k] for k in others]
+    flat = n.reshaped(_transposed(n, x, [*others, a, b]), (*outer, x.shape[a] * x.shape[b]))
+    places = np.arange(n.shape[-1])
+    at = (places + max(-offset, 0)) * x.shape[b] + places + max(offset, 0)
+    return n.add("take", [flat, n.constant(at)], axis=len(outer))
+
+
+def _unfold(n: AtenNode) -> Value:
+    """Windows along an axis, their elements along a new one behind all others."""
+    x, size, step = n.value("self"), int(n["size"]), int(n["step"])
+    if not x.shape:
+        return n.reshaped(x, n.shape)
+    axis = n.axis(n["dimension"], len(x.shape))
+    begins = np.arange(n.shape[axis]) * step
+    made = n.add("take", [x, n.constant(begins[:, None] + np.arange(size))], axis=axis)
+    axes = [k for k in range(len(made.shape)) if k != axis + 1]
+    return _transposed(n, made, [*axes, axis + 1])
+
+
+def _as_strided(n: AtenNode) -> Value:
+    """Elements by their places in memory, where that of the operand is in its own order."""
+    x = n.value("self")
+    meta = n.metas["self"]
+    if not meta.is_contiguous() or meta.storage_offset():
+        raise n.refused("its operand is a part of a tensor, or not in the order of its axes")
+    at = np.full(n.shape, int(n.get("storage_offset") or 0))
+    for axis, stride in enumerate(n.ints("stride")):
+        along = [-1 if k == axis else 1 for k in range(at.ndim)]
+        at = at + np.arange(n.shape[axis]).reshape(along) * stride
+    if at.size and at.max() >= x.size:
+        raise n.refused("it reads behind its operand")
+    return n.add("take", [n.reshaped(x, (x.size,)), n.constant(at)], axis=0)
 
 
 def _select_scatter(n: AtenNode) -> Value:
@@ -137,77 +188,6 @@ def _pad(mode: str) -> Translate:
     return translate
 
 
-def _whole(n: AtenNode, x: Value) -> Value:
-    """An index; booleans that select are refused."""
-    if x.dtype not in ("int32", "int64"):
-        raise n.refused(f"its index is of {x.dtype}: the shape of its result depends on data")
-    return x
-
-
-def _embedding(n: AtenNode) -> Value:
-    return n.add("take", [n.value("weight"), _whole(n, n.value("indices"))], axis=0)
-
-
-def _index_select(n: AtenNode) -> Value:
-    x, index = n.value("self"), _whole(n, n.value("index"))
-    return n.add("take", [x, index], axis=n.axis(n["dim"], len(x.shape)))
-
-
-def _gather(n: AtenNode) -> Value:
-    x, index = n.value("self"), _whole(n, n.value("index"))
-    axis = n.axis(n["dim"], len(x.shape))
-    _check_covers(n, x, index, axis)
-    inside = n.add("clip", [index], low=0, high=max(x.shape[axis] - 1, 0))
-    return n.add("gather", [x, inside], axis=axis)
-
-
-def _check_covers(n: AtenNode, x: Value, index: Value, axis: int) -> None:
-    """Refuse a scalar, and what reads a part of the other axes."""
-    if not x.shape:
-        raise n.refused("it looks elements up in a number")
-    for a, (d, e) in enumerate(zip(x.shape, index.shape)):
-        if a != axis and d != e and n.target.startswith("aten.gather"):
-            raise n.refused(f"its index has {e} of {d} elements in axis {a}")
-
-
-def _index(n: AtenNode) -> Value:
-    """One index along any axis, or several along the first ones."""
-    x = n.value("self")
-    given = [(a, _whole(n, i)) for a, i in enumerate(n["indices"]) if i is not None]
-    if len(given) == 1:
-        ((axis, index),) = given
-        return n.add("take", [x, index], axis=axis)
-    if [a for a, _ in given] != list(range(len(given))):
-        raise n.refused("its indices are not those of the first axes")
-    shape = tuple(np.broadcast_shapes(*(i.shape for _, i in given)))
-    columns = []
-    for _, i in given:
-        wide = n.cast(i, "int64")
-        wide = wide if i.shape == shape else n.add("expand", [wide], shape=shape)
-        columns.append(n.reshaped(wide, (*shape, 1)))
-    return n.add("gather_nd", [x, n.add("concat", columns, axis=len(shape))])
-
-
-_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-
-
-def _scatter(n: AtenNode) -> Value:
-    x, index = n.value("self"), _whole(n, n.value("index"))
-    axis = n.axis(n["dim"], len(x.shape))
-    _check_covers(n, x, index, axis)
-    how = "add" if "scatter_add" in n.target else _REDUCTIONS.get(n.get("reduce", ""), "none")
-    if n.get("reduce") == "mean" or not n.get("include_self", True):
-        raise n.refused("it averages, or leaves out what was there")
-    if "value" in n.args:
-        new = n.value("value", n.dtype)
-        updates = n.add("expand", [new], shape=index.shape)
-    else:
-        updates = n.value("src", n.dtype)
-        for a, d in enumerate(index.shape):
-            updates = n.part(updates, a, 0, d)
-    return n.add("scatter", [x, index, updates], axis=axis, reduction=how)
-
-
 def _triangle(upper: bool) -> Translate:
     return lambda n: n.add("trilu", [n.value("self")], upper=upper, k=int(n.get("diagonal", 0)))
 
@@ -230,17 +210,13 @@ TABLE: dict[str, Translate] = {
     **_each(_split, "split_with_sizes.default", "split.Tensor", "unbind.int"),
     **_each(_pad("reflect"), *[f"reflection_pad{k}d.default" for k in (1, 2, 3)]),
     **_each(_pad("edge"), *[f"replication_pad{k}d.default" for k in (1, 2, 3)]),
-    **_each(
-        _scatter, "scatter.src", "scatter.value", "scatter_add.default", "scatter_reduce.two"
-    ),
+    "aten.as_strided.default": _as_strided,
     "aten.cat.default": _cat,
     "aten.constant_pad_nd.default": _pad("constant"),
-    "aten.embedding.default": _embedding,
+    "aten.copy.default": _copy,
+    "aten.diagonal.default": _diagonal,
     "aten.expand.default": _expand,
     "aten.flip.default": _flip,
-    "aten.gather.default": _gather,
-    "aten.index.Tensor": _index,
-    "aten.index_select.default": _index_select,
     "aten.permute.default": _permute,
     "aten.repeat.default": _repeat,
     "aten.select.int": _select,
@@ -249,6 +225,7 @@ TABLE: dict[str, Translate] = {
     "aten.slice_scatter.default": _slice_scatter,
     "aten.tril.default": _triangle(False),
     "aten.triu.default": _triangle(True),
+    "aten.unfold.default": _unfold,
 }  # fmt: skip
 VIEWS = frozenset(
     name for name, of in TABLE.items() if of in (_same, _view, _permute, _transpose, _select)

@@ -14,6 +14,7 @@ from math import prod
 
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.rules.threads import heaviest_share
 
 #: usable bytes of a cache, and bytes a cycle of what fits it; the last: of memory
 FIRST = 28_000
@@ -29,6 +30,8 @@ class Costs:
         wide: of a multiply-add of 64 bytes; one of 32 or fewer takes half a cycle.
         load_bound, load: of a load, alone and beside multiply-adds. latency: of a step's sums.
         loop: of a step's loop; run: to begin a row of a window. spill: of an address too many.
+        spilled: of a step, where unrolled steps leave sums no registers.
+        test: whether a row of a window meets the image.
         body: of an unrolled vector operation beyond those that a loop's body should have.
         tile, store, turned: to begin a tile; to store a vector, an element across rows.
         pixel: to find a pixel's address.
@@ -52,7 +55,9 @@ class Costs:
     latency: float = 3.5
     loop: float = 0.68
     run: float = 1.9
+    test: float = 10.0
     spill: float = 0.081
+    spilled: float = 0.8
     body: float = 0.0046
     tile: float = 5.1
     store: float = 1.0
@@ -137,6 +142,8 @@ class Work:
         if width <= 16 and self.registers <= 16:  # SSE: separate additions, and no broadcasts
             each, shuffled = 1.0, m / 2
         bound = max(m * v * each + shuffled, c.load_bound * (m + v), c.latency)
+        if unrolled > 1 and self.registers > 16 and (m + 1) * v >= self.registers - 2:
+            bound *= 1.0 + c.spilled  # LLVM loads the second step's vectors before the first's end
         return bound + c.load * (m + v) + c.loop / unrolled + c.body * m * v * unrolled
 
     def seen(self, *tile: int, lines: bool = False) -> float:
@@ -188,7 +195,7 @@ class Work:
         """
         if self.threads < 2 or cycles <= 0.0:
             return cycles
-        return cycles * -(-trips // self.threads) / max(trips, 1) + self.costs.fork
+        return cycles * heaviest_share(trips, self.threads) + self.costs.fork
 
     def total(self, work: float, moved: float) -> float:
         """Work and transfers at the same time."""

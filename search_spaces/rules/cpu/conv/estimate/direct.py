@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from whet.search_spaces.rules.cpu.conv.estimate.costs import Work, crowded, moved, rate
+from whet.search_spaces.rules.cpu.conv.estimate.kept import kept_along, kept_in_runs
 
 Knobs = Mapping[str, Any]
 """The values of an algorithm's knobs, without a prefix."""
@@ -26,12 +27,15 @@ def pixels_by_channels(w: Work, k: Knobs, im2col: bool, block: int) -> float:
     vectors = -(-nr // w.lanes)
     many = s.batch * w.pixels
     tiles, panels = -(-many // mr), s.groups * -(-s.co_group // nr)
-    whole = (block > 0 or s.groups == 1) and (s.dilation[1] == 1 or s.window[1] == 1)
+    apart = s.window[1] > 1 and (s.dilation[1] > 1 or k["skip"] == "columns")
+    whole = (block > 0 or s.groups == 1) and not apart
     runs = s.window[0] * (1 if whole else s.window[1]) * (s.ci_group // block if block else 1)
     step = w.step(mr, vectors, k["unroll"]) + c.spill * max(0, mr - _POINTERS)
     if nr % w.lanes:
         step += c.ragged
-    work = w.depth * step + runs * c.run + c.tile + mr * (c.pixel + vectors * c.store)
+    kept = kept_in_runs(s, k["skip"], mr, not whole)
+    work = kept * (w.depth * step + runs * c.run) + c.tile + mr * (c.pixel + vectors * c.store)
+    work += c.test * runs if k["skip"] != "none" else 0.0
     if s.co_group % nr:
         work += c.ragged * mr
     work *= tiles * panels
@@ -97,7 +101,12 @@ def planes(w: Work, k: Knobs) -> float:
     lines = s.ci_group * max(1, seen // max(1, s.ci_group * 64))
     step += c.scatter * crowded(stride, lines) * (prod(sizes) if way == "channels" else across)
     outer = s.ci_group * prod(window) // written
-    work = tiles * panels * (w.depth * step + outer * c.run / 4 + c.tile + stored)
+    work = w.depth * step + outer * c.run / 4
+    if k["skip"]:
+        tile = (*(1 for _ in s.out[len(sizes) :]), *sizes[:-1])
+        work *= prod(kept_along(s, axis, n, n) for axis, n in enumerate(tile))
+        work += prod(window[:-1]) * (c.test + c.run)
+    work = tiles * panels * (work + c.tile + stored)
     panel = cr * w.depth * w.size
     if k["outer"] == "rows":
         passing = moved(seen, tiles, 1, panel, panels, w.weights)

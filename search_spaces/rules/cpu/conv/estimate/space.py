@@ -28,11 +28,13 @@ class Space:
     Attributes:
         prefix: of their names. choices: of each, without the prefix.
         filters: the conditions on them.
+        apart: a knob whose choices single changes of others do not lead to, or "".
     """
 
     prefix: str
     choices: Choices
     filters: tuple[Callable[[Any], bool], ...] = ()
+    apart: str = ""
 
     def define(self, cfg: Any, default: Mapping[str, Any]) -> None:
         """Define the knobs and their conditions.
@@ -54,8 +56,14 @@ class Space:
     def best(self, cost: Cost) -> tuple[dict[str, Any], float]:
         """The choices that cost least, and their cost.
 
-        From the best tiles in each order it changes one knob at a time while that helps.
+        From the best tiles in each order it changes one knob at a time while that helps; so it does
+        for each choice of the knob ``apart``.
         """
+        if self.apart:
+            choices = dict(self.choices)
+            each = [{**choices, self.apart: [value]} for value in choices[self.apart]]
+            found = [Space("", one, self.filters).best(cost) for one in each]
+            return min(found, key=lambda pair: pair[1])
         second = [*self.choices][1]
         starts = []
         first = self.first

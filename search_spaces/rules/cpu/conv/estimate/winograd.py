@@ -33,7 +33,9 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
     filters = places * s.ci * panels * nr * w.size
     own = places * block * (s.ci + panels * nr) * w.size
     strip, panel = mr * s.ci * w.size, nr * s.ci * w.size
-    passing = filters / rate(filters + own) + own / rate(own)
+    by_stages = k.get("share") == "stages"
+    held = own * blocks if by_stages else own  # until the next stage reads it
+    passing = filters / rate(filters + held) + own / rate(held)
     if k["order"] == "panels":
         passing += places * panels * (rows - 1) * (panel + strip) / rate(panel + rows * strip)
     else:
@@ -41,9 +43,14 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
     transforms = (
         block * places * (c.data * -(-s.ci // w.lanes) + c.result * -(-s.co // w.lanes) * m / 4)
     )
-    if own > FIRST:
-        transforms += 2 * own * c.buffered / rate(own)
-    total = w.shared(blocks * (w.total(products, passing) + transforms), blocks)
+    if held > FIRST:
+        transforms += 2 * own * c.buffered / rate(held)
+    if by_stages:
+        total = w.shared(blocks * w.total(products, passing), blocks * places * panels)
+        steps = tiles * -(-min(s.ci, s.co) // w.lanes)
+        total += 2 * w.shared(blocks * transforms / 2, steps)
+    else:
+        total = w.shared(blocks * (w.total(products, passing) + transforms), blocks)
     if not w.ahead:
         making = places * s.ci * panels * vectors * c.filters
         total += w.shared(making + c.stored * filters / rate(filters), panels)

@@ -1,0 +1,1 @@
+"""Schedules as functions made of blocks: ``te.create_prim_func`` and ``tir.Schedule``."""

@@ -1,0 +1,1 @@
+"""Where elements are kept: maps of indices, and layouts by name."""

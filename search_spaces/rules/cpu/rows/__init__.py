@@ -1,0 +1,1 @@
+"""Chains of rows on CPUs: softmax, normalisation, argmax."""
