@@ -22,7 +22,7 @@ LONGEST = 70
 LONGER = ("faq.md",)
 FEWER_TRIALS = (
     (r"trials=\d+", "trials=4"),
-    (r"--trials \d+", "--trials 4"),
+    (r"--trials \d+", "--trials 8"),
     (r"--rounds \d+", "--rounds 1"),
 )
 
