@@ -12,7 +12,7 @@ import numpy as np
 
 from whet.compiler.abi import layout
 from whet.compiler.abi.binding import Bindings, bindings, extent_checks
-from whet.compiler.abi.checks import wants, wants_all
+from whet.compiler.abi.checks import other_memory, wants, wants_all
 from whet.compiler.abi.extent import Extent, evaluate
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArgumentError
@@ -67,6 +67,23 @@ def check_alone(sig: KernelSignature, i: int, p: BufferParam, array: np.ndarray)
         raise wrong(sig, i, f"{why}: pass np.ascontiguousarray(...) of it", array)
     if p.written and not array.flags.writeable:
         raise wrong(sig, i, "the kernel writes it, but it is read-only", array)
+
+
+def check_same(sig: KernelSignature, addresses: Sequence[int], passed: Sequence[Any]) -> None:
+    """Check that a tensor that a kernel takes twice is one array.
+
+    Args:
+        sig: the kernel's parameters.
+        addresses: of each argument's first element; of a number, anything.
+        passed: the arguments, for the message.
+
+    Raises:
+        ArgumentError: there are two arrays.
+    """
+    for i, p in enumerate(sig.params):
+        other = p.same if isinstance(p, BufferParam) else None
+        if other is not None and addresses[i] != addresses[other]:
+            raise wrong(sig, i, other_memory(other), passed[i])
 
 
 def number(sig: KernelSignature, i: int, p: ScalarParam, arg: object) -> Any:

@@ -30,6 +30,7 @@ CHECKS = {
     7: "strides",
     8: "data",
     9: "alignment",
+    10: "same",
 }
 _NUMBER = {name: number for number, name in CHECKS.items()}
 
@@ -116,7 +117,13 @@ def _reason(p: BufferParam | ScalarParam, check: str, arg: int, dim: int) -> str
         "strides": strides,
         "data": "it has elements but no data",
         "alignment": "its data is not aligned to the size of an element",
+        "same": other_memory(p.same or 0),
     }[check]
+
+
+def other_memory(same: int) -> str:
+    """Why an array is refused that is not the argument it must be."""
+    return f"the function takes one tensor twice: it must be the array of argument {same}"
 
 
 def wants(p: BufferParam | ScalarParam) -> str:

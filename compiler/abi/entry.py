@@ -69,6 +69,9 @@ def entry_function(sig: KernelSignature) -> PrimFunc:
                 fails = _and(fails, *_strides_matter(i, p, c.dim))
             checks.append(_check(fails, code_of(c.kind, i, c.dim)))
         checks += _data(i, p)
+        if p.same is not None:
+            address, other = (_argument("uint64", k, "address") for k in (i, p.same))
+            checks.append(_check(NE(address, other, "bool"), code_of("same", i)))
         passed.append(_argument("handle", i, "data"))
     passed += [values[name] for name in sig.symbols]
     call = Call("int32", CALL_KERNEL, tuple(passed))

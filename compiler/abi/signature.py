@@ -21,6 +21,7 @@ class BufferParam:
         strides: the step of each dimension in elements; none for a compact row-major array.
         value_range: the least and the largest value that it is called with, where that was said;
             a call does not check it.
+        same: the place of the argument that it must be, too; None for an array of its own.
     """
 
     name: str
@@ -29,6 +30,7 @@ class BufferParam:
     written: bool = False
     strides: Shape = ()
     value_range: tuple[float, float] | None = None
+    same: int | None = None
 
     def __str__(self) -> str:
         shape = ", ".join(map(str, self.shape))
@@ -36,9 +38,9 @@ class BufferParam:
 
     def __setstate__(self, state: list[Any]) -> None:
         """Earlier versions pickled extents as texts."""
-        name, dtype, shape, written, strides, value_range = state
+        name, dtype, shape, written, strides, *more = state
         shape, strides = (from_data(to_data(extents)) for extents in (shape, strides))
-        self.__init__(name, dtype, shape, written, strides, value_range)  # type: ignore[misc]
+        self.__init__(name, dtype, shape, written, strides, *more)  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ def _param_data(p: BufferParam | ScalarParam) -> dict:
         return {"scalar": p.name, "dtype": p.dtype}
     data = {"buffer": p.name, "dtype": p.dtype, "shape": to_data(p.shape), "written": p.written}
     more = {"strides": to_data(p.strides), "value_range": list(p.value_range or ())}
-    return data | {key: value for key, value in more.items() if value}
+    same = {} if p.same is None else {"same": p.same}
+    return data | {key: value for key, value in more.items() if value} | same
 
 
 def _param(data: dict) -> BufferParam | ScalarParam:
@@ -130,4 +133,5 @@ def _param(data: dict) -> BufferParam | ScalarParam:
         return ScalarParam(data["scalar"], data["dtype"])
     shape, strides = from_data(data["shape"]), from_data(data.get("strides", ()))
     reach = tuple(data.get("value_range") or ()) or None
-    return BufferParam(data["buffer"], data["dtype"], shape, bool(data["written"]), strides, reach)
+    more = (strides, reach, data.get("same"))
+    return BufferParam(data["buffer"], data["dtype"], shape, bool(data["written"]), *more)

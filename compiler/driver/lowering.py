@@ -113,28 +113,45 @@ def _function(part: Part, name: str, may_alias: bool = False) -> PrimFunc:
     noalias = PassContext.current().config["tir.noalias"] and not may_alias
     body = schedule_ops(part.schedule, part.buffers, part.params, noalias)
     said = {"global_symbol": name, "from_legacy_te_schedule": True, "tir.noalias": noalias}
-    func = PrimFunc(tuple(part.params), body, attrs=said)
+    params, same = _apart(part.params)
+    func = PrimFunc(params, body, attrs=said)
     if any(isinstance(stage.op, ExternOp) for stage in part.schedule.stages):
         func = verified(func)  # statements of a user's own are in it
     inputs = [b for t, b in part.buffers.items() if isinstance(t.op, PlaceholderOp)]
-    return _with_ranges(with_signature(func, inputs), part)
+    return _described(with_signature(func, inputs), part, same)
 
 
-def _with_ranges(func: PrimFunc, part: Part) -> PrimFunc:
-    """The function whose signature says what was said about its inputs' values."""
+def _apart(params: Sequence[Buffer | Var]) -> tuple[tuple[Buffer | Var, ...], dict[int, int]]:
+    """A function's parameters, and those that are a buffer which stands there before.
+
+    Such a one is a buffer of its own, which nothing reads: a call checks that both are one array.
+    """
+    first: dict[Buffer | Var, int] = {}
+    out, same = [], {}
+    for k, p in enumerate(params):
+        if p in first and isinstance(p, Buffer):
+            same[k] = first[p]
+            p = Buffer(p.name, p.shape, p.dtype, p.storage_scope, p.strides)
+        out.append(p)
+        first.setdefault(p, k)
+    return tuple(out), same
+
+
+def _described(func: PrimFunc, part: Part, same: Mapping[int, int]) -> PrimFunc:
+    """The function whose signature says what was said about its inputs' values, and what is one."""
     ranges = {
         b: t.op.value_range
         for t, b in part.buffers.items()
         if isinstance(t.op, PlaceholderOp) and t.op.value_range
     }
-    if not ranges:
+    if not ranges and not same:
         return func
     signature: KernelSignature = func.attrs["signature"]
     params = [
-        replace(described, value_range=ranges[p])
-        if isinstance(described, BufferParam) and isinstance(p, Buffer) and p in ranges
+        replace(described, value_range=ranges.get(p), same=same.get(k))
+        if isinstance(described, BufferParam) and isinstance(p, Buffer)
         else described
-        for described, p in zip(signature.params, part.params)
+        for k, (described, p) in enumerate(zip(signature.params, part.params))
     ]
     return func.with_attr("signature", replace(signature, params=tuple(params)))
 
@@ -170,7 +187,7 @@ def get_binds(
         tensor -> its buffer; and the parameters in order.
 
     Raises:
-        ArgumentError: for an argument of another type, or one that stands there twice; for a
+        ArgumentError: for an argument of another type, or a number that stands there twice; for a
             buffer in ``binds`` whose type or shape is not the tensor's.
     """
     if isinstance(args, (Tensor, Buffer, str)) or not isinstance(args, Sequence):
@@ -193,8 +210,9 @@ def get_binds(
                 f"lower(schedule, args): args[{k}] = {a!r}",
                 f"a {type(a).__name__} is neither a Tensor, a Buffer nor a Var",
             )
-    if len({id(p) for p in params}) != len(params):
-        raise ArgumentError("lower(schedule, args)", "an argument stands there twice")
+    numbers = [p for p in params if isinstance(p, Var)]
+    if len(set(numbers)) != len(numbers):
+        raise ArgumentError("lower(schedule, args)", "a number stands there twice")
     return buffers, params
 
 

@@ -98,7 +98,9 @@ class Function(Vectorcall):
 
     def _check_apart(self, i: int, name: str, arrays: Sequence[Any]) -> None:
         for k, other in enumerate(arrays):
-            if k != i and other is not None and _overlap(arrays[i], other):
+            named = self.signature.params[k]
+            twin = isinstance(named, BufferParam) and named.same == i
+            if k != i and not twin and other is not None and _overlap(arrays[i], other):
                 raise ArgumentError(
                     f"{self.name}(), argument {i} ({name})",
                     f"the kernel writes it, and it overlaps argument {k} "

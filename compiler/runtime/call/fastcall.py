@@ -216,6 +216,9 @@ def shim_text(
     for i in arrays:
         for c in extent_checks(sig, i, bound):
             text.require(f"icmp eq i64 %dim.{i}.{c.dim}, {text.extent(c.wanted, values)}")
+        same = sig.params[i].same  # type: ignore[union-attr]
+        if same is not None:
+            text.require(f"icmp eq ptr %data.{i}, %data.{same}")
     call = [
         f"ptr {value}" if isinstance(p, BufferParam) else f"{abi.scalar(p.dtype).llvm} {value}"
         for p, value in zip(sig.params, passed)

@@ -12,6 +12,7 @@ from whet.compiler.abi import layout as abi
 from whet.compiler.abi.call_checks import (
     check_alone,
     check_count,
+    check_same,
     check_together,
     check_unnamed,
     number,
@@ -61,6 +62,7 @@ def bind(sig: KernelSignature, args: Sequence[object]) -> Slots:
             values.append((ctypes.c_uint64, one.__array_interface__["data"][0]))
         else:
             values.append(_slot(p.dtype, one))
+    check_same(sig, [value for _, value in values], checked)
     values += [(ctypes.c_int64, symbols[s]) for s in sig.symbols]
     return Slots(values, checked)
 

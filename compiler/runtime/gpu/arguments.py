@@ -11,6 +11,7 @@ import numpy as np
 from whet.compiler.abi.call_checks import (
     check_alone,
     check_count,
+    check_same,
     check_together,
     number,
     wrong,
@@ -69,6 +70,7 @@ def bind(sig: KernelSignature, args: Sequence[object]) -> tuple[list[Any], dict[
         values.append(array)
     _check_device(sig, values)
     described = [v.described if isinstance(v, DeviceArray) else v for v in values]
+    check_same(sig, [v.address if isinstance(v, DeviceArray) else 0 for v in values], described)
     return values, check_together(sig, described)
 
 

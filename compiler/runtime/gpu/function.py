@@ -42,6 +42,8 @@ class CudaFunction(Function):
         matter = numbers_that_matter(plan, arrays) | _in_shapes(signature)
         self._arrays = [i for i, p in params if isinstance(p, BufferParam)]
         self._scalars = [(i, p, p.name in matter) for i, p in params if isinstance(p, ScalarParam)]
+        # what takes a tensor twice compares addresses each time
+        self._same = any(isinstance(p, BufferParam) and p.same is not None for _, p in params)
 
     @property
     def fast(self) -> Callable[..., None]:
@@ -65,7 +67,7 @@ class CudaFunction(Function):
         """
         if named:
             check_unnamed(self.signature, named)
-        if not self._scalars:
+        if not self._scalars and not self._same:
             ready: ReadyPlan | None
             try:
                 ready = self._ready[tuple([a._layout for a in args])]
@@ -113,7 +115,7 @@ class CudaFunction(Function):
         None: there are new ones, or what fits nowhere.
         """
         signature = self.signature
-        if len(args) != len(signature.params):
+        if len(args) != len(signature.params) or self._same:
             return None
         slots, streams = list(args), []
         try:
@@ -166,11 +168,14 @@ class CudaFunction(Function):
             if not isinstance(p, BufferParam) or not p.written:
                 continue
             for k, other in enumerate(values):
+                named = self.signature.params[k]
+                if isinstance(named, BufferParam) and named.same == i:
+                    continue
                 if k == i or not isinstance(other, DeviceArray) or not _overlap(values[i], other):
                     continue
                 why = (
                     f"the function writes it, and it overlaps argument {k} "
-                    f"({self.signature.params[k].name}): kernels are compiled as if no two "
+                    f"({named.name}): kernels are compiled as if no two "
                     "arguments share memory; pass a copy"
                 )
                 raise wrong(self.signature, i, why, values[i].described)

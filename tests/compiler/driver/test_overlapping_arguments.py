@@ -83,3 +83,44 @@ def test_results_that_are_no_arguments_are_allocated():
     whet.build(s, [A], CPU)(a)
     with pytest.raises(whet.LowerError, match="the input A is not in args"):
         whet.lower(s, [C])
+
+
+def twice(n):
+    """A schedule, and its arguments: input and result stand there twice."""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    return te.create_schedule(B.op), [A, B, A, B]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", ["a number", "a symbol"])
+def test_a_tensor_that_is_two_arguments(target, sizes, tmp_path):
+    s, args = twice(13 if sizes == "a number" else te.var("n"))
+    built = whet.build(s, args, target, name="run")
+    built.export_library(str(tmp_path / "run.so"))
+    a = np.random.default_rng().random(13, "float32")
+    for module in (built, whet.runtime.load_module(str(tmp_path / "run.so"))):
+        b = np.full(13, np.nan, "float32")
+        module(a, b, a, b)
+        np.testing.assert_array_equal(b, a * 2)
+        module["run"].check(a, b, a, b)
+        with pytest.raises(whet.ArgumentError, match=r"argument 2 \(A_1\): .* array of argument 0"):
+            module(a, b, a.copy(), b)
+        with pytest.raises(whet.ArgumentError, match=r"argument 3 \(B_1\): .* array of argument 1"):
+            module["run"].check(a, b, a, b.copy())
+        with pytest.raises(whet.ArgumentError, match=r"A_1.shape\[0\] is 12"):
+            module(a, b, a[:12], b)
+
+
+def test_a_tensor_that_is_two_arguments_of_a_gpu():
+    s, args = twice(13)
+    s[args[1]].bind(s[args[1]].op.axis[0], te.thread_axis("threadIdx.x"))
+    module = whet.build(s, args, "cuda -arch=sm_80")
+    device = whet.device("cuda-emulator")
+    given = np.random.default_rng().random(13, "float32")
+    a, b, other = (whet.nd.array(x, device) for x in (given, np.full(13, np.nan, "float32"), given))
+    module(a, b, a, b)
+    np.testing.assert_array_equal(b.numpy(), given * 2)
+    with pytest.raises(whet.ArgumentError, match=r"argument 2 \(A_1\): .* array of argument 0"):
+        module(a, b, other, b)
+    module["default_function"].check(a, b, a, b)
