@@ -9,7 +9,6 @@ from typing import Any
 
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import Operation, Tensor
-from whet.search_spaces.template import by_value
 
 Serialized = tuple[tuple[bytes, ...], tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
 """Operations, producers first, each on its own; the outputs and arguments as (operation, value)."""
@@ -44,6 +43,8 @@ def deserialize(data: Serialized) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def _bytes(op: Operation, place: dict[Operation, int]) -> bytes:
+    from whet.search_spaces.template import by_value
+
     class Writer(by_value.pickler()):  # type: ignore[misc]
         """Names what an operation reads instead of sending it again."""
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.knobs.plain import said
-from whet.search_spaces.template import by_value
 
 if TYPE_CHECKING:
     from whet.search_spaces.template.definition import Template
@@ -57,6 +56,8 @@ def ref_of(template: Template) -> TemplateRef:
     facts = (template.name, template.version, template.source_hash)
     if importable(template):
         return TemplateRef(*facts, func.__module__, func.__qualname__)
+    from whet.search_spaces.template import by_value
+
     try:
         with _by_value(func.__module__):
             payload = by_value.dumps((func, template.canonical))

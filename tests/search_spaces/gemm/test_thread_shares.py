@@ -104,7 +104,7 @@ def _shared_loops(task: Any, config: Any) -> list[int]:
 
 
 _WAYS = [
-    {"share": "blocks", "block": 2, "order": "rows"},
+    {"share": "blocks", "block": 2, "order": "rows", "pack_b": "none"},
     {"share": "blocks", "block": 1, "order": "rows", "pack_b": "whole", "pack_a": True},
     {"share": "blocks", "block": 1, "order": "panels", "pack_b": "block", "pack_a": True},
     {"share": "tiles", "block": 1, "order": "rows", "pack_b": "whole", "pack_a": True},
