@@ -171,6 +171,8 @@ class Schedule:
             ScheduleError: there is no such block.
         """
         where, state = self.function_named(func_name)
+        if not isinstance(name, str):
+            raise ScheduleError(f"get_block({name!r})", "a block is found by its name, a text")
         if name == "root":
             return self._new_block(where, None, name)
         names = state.names()

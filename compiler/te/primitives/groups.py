@@ -59,11 +59,17 @@ def create_group(
         The group. ``stage.group`` is the group of a stage, ``group.num_child_stages`` counts.
 
     Raises:
-        ScheduleError: if no stage is between them, or another group is there in part.
+        ScheduleError: if no stage is between them, another group is there in part, or
+            ``include_inputs`` is no bool.
     """
     many, ends = (_tensors(schedule, x, k) for x, k in ((outputs, "outputs"), (inputs, "inputs")))
     # primitives may have replaced some operations
     now = [schedule[t].op for t in many], [schedule[t].op for t in ends]
+    if not isinstance(include_inputs, bool):
+        raise ScheduleError(
+            f"create_group({_names(many)}, {_names(ends)}, include_inputs={include_inputs!r})",
+            "it is True or False whether the inputs' stages belong to the group",
+        )
     stages = [schedule.stage_map[op] for op in between(*now, include_inputs)]
     inside = [s for s in schedule.stages if s in stages]
     request = f"create_group({_names(many)}, {_names(ends)})"

@@ -82,9 +82,8 @@ def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Te
     """
     request = "gradient(output, inputs)"
     given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    for what, x in (("output", output), *(("an input", x) for x in given), ("head", head)):
-        if x is head is None:
-            continue
+    heads = [] if head is None else [("head", head)]
+    for what, x in (("output", output), *(("an input", x) for x in given), *heads):
         if not isinstance(x, Tensor) or not dt.is_float(x.dtype):
             found = x.dtype if isinstance(x, Tensor) else type(x).__name__
             article = "an" if found[0].lower() in "aeio" else "a"

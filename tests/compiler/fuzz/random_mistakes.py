@@ -11,6 +11,20 @@ from whet.compiler.passes.context import PassContext
 from whet.compiler.target import Target
 
 
+def _doubled(a):
+    b = output_tensor(a.shape, a.dtype)  # noqa: F821
+    for i in range(a.shape[0]):
+        b[i] = a[i] * 2.0
+    return b
+
+
+def _wrong(a, n):
+    b = output_tensor((n,), "float32")  # noqa: F821
+    while n:
+        b[a] += 1
+    return a
+
+
 class Mistakes:
     """One random program; ``log`` has a line for each call made."""
 
@@ -22,6 +36,7 @@ class Mistakes:
         self.vars = [te.var("v"), te.size_var("n"), te.var("f", "float32")]
         self.schedules = []
         self.modules = []
+        self.intrins = []
 
     def odd(self):
         """Any value at all."""
@@ -93,7 +108,7 @@ class Mistakes:
         shape = lambda: tuple(self.maybe(size) for _ in range(r.choice([0, 1, 2, 2])))  # noqa: E731
         kind = r.choice(
             ("placeholder", "compute", "reduce", "axis", "thread", "index", "math", "reducer",
-             "extern", "var")
+             "extern", "var", "scan", "gradient", "hybrid", "intrin", "blocks")
         )  # fmt: skip
         if kind == "placeholder":
             dtype = self.maybe(lambda: r.choice(["float32", "int32", "bool", "float16", "uint8"]))
@@ -135,9 +150,75 @@ class Mistakes:
             inputs = self.maybe(lambda: [self.tensor()])
             body = self.maybe(lambda: lambda ins, outs: self.odd())
             self._made(self.do(kind, te.extern, self.maybe(shape), inputs, body, name="E"))
+        elif kind == "scan":
+            given = [self.maybe(self.tensor) for _ in range(3)]
+            many = [self.maybe(lambda t=t: [t]) if r.random() < 0.3 else t for t in given]
+            self._made(self.do(kind, te.scan, *many, name="S"))
+        elif kind == "gradient":
+            inputs = self.maybe(lambda: [self.tensor()])
+            head = self.maybe(lambda: None)
+            for t in self.do(kind, te.gradient, self.maybe(self.tensor), inputs, head) or ():
+                self.tensors.append(t)
+        elif kind == "hybrid":
+            script = self.maybe(lambda: r.choice((_doubled, _wrong)))
+            made = self.do("hybrid.script", te.hybrid.script, script)
+            # without a tensor it runs as Python, whose own errors are right
+            more = [self.maybe(self.tensor)] if r.random() < 0.3 else []
+            self._made(self.do(kind, made, self.tensor(), *more))
+        elif kind == "intrin":
+            function = self.maybe(lambda: lambda ins, outs: self.odd())
+            op = self.maybe(lambda: self.tensor().op)
+            self.intrins.append(self.do(kind, te.decl_tensor_intrin, op, function))
+        elif kind == "blocks":
+            self._blocks(self.maybe(lambda: [self.tensor(), self.tensor()]))
         else:
             name, dtype = self.maybe(lambda: "x"), self.maybe(lambda: "int32")
             self.do(kind, r.choice([te.var, te.size_var]), name, dtype)
+
+    def _blocks(self, args):
+        """A function of blocks, and a primitive on it."""
+        r = self.rng
+        func = self.do("create_prim_func", te.create_prim_func, args)
+        s = self.do("tir.Schedule", tir.Schedule, self.maybe(lambda: func))
+        block = self.do("get_block", s.get_block, self.maybe(lambda: self.tensor().name))
+        loops = self.do("get_loops", s.get_loops, self.maybe(lambda: block))
+        loop = lambda: self.maybe(lambda: r.choice(loops) if loops else block)  # noqa: E731
+        calls = {
+            "split": lambda: s.split(loop(), self.maybe(lambda: [None, r.choice([1, 2, 3])])),
+            "fuse": lambda: s.fuse(loop(), loop()),
+            "reorder": lambda: s.reorder(loop(), loop()),
+            "vectorize": lambda: s.vectorize(loop()),
+            "bind": lambda: s.bind(loop(), self.maybe(lambda: "threadIdx.x")),
+            "compute_at": lambda: s.compute_at(self.maybe(lambda: block), loop()),
+            "reverse_compute_at": lambda: s.reverse_compute_at(self.maybe(lambda: block), loop()),
+            "compute_inline": lambda: s.compute_inline(self.maybe(lambda: block)),
+            "cache_read": lambda: s.cache_read(
+                self.maybe(lambda: block), self.maybe(lambda: 0), self.maybe(lambda: "local")
+            ),
+            "cache_write": lambda: s.cache_write(
+                self.maybe(lambda: block), self.maybe(lambda: 0), self.maybe(lambda: "local")
+            ),
+            "rfactor": lambda: s.rfactor(loop(), self.maybe(lambda: 0)),
+            "decompose_reduction": lambda: s.decompose_reduction(self.maybe(lambda: block), loop()),
+            "transform_layout": lambda: s.transform_layout(
+                self.maybe(lambda: block), self.maybe(lambda: ("write", 0)), self._map()
+            ),
+            "sample_perfect_tile": lambda: s.sample_perfect_tile(loop(), self.maybe(lambda: 2)),
+        }
+        name = r.choice([*calls])
+        self.do(f"blocks.{name}", calls[name])
+        self.modules.append(self.do("lower blocks", driver.lower, s.mod))
+
+    def _map(self):
+        r = self.rng
+        maps = (
+            lambda *i: i[::-1],
+            lambda *i: [*i[:-1], i[-1] // 2, i[-1] % 2],
+            lambda *i: [te.AXIS_SEPARATOR, *i],
+            lambda *i: [*i, self.odd()],
+            lambda *i: self.odd(),
+        )
+        return self.maybe(lambda: r.choice(maps))
 
     def _made(self, result):
         for t in result if isinstance(result, (list, tuple)) else [result]:
@@ -177,7 +258,9 @@ class Mistakes:
             "parallel": lambda: stage.parallel(axis(), self.maybe(lambda: None)),
             "bind": lambda: stage.bind(axis(), self.maybe(self.axis)),
             "pragma": lambda: stage.pragma(axis(), self.maybe(lambda: "hint"), self.odd()),
-            "tensorize": lambda: stage.tensorize(axis(), self.odd()),
+            "tensorize": lambda: stage.tensorize(
+                axis(), self.maybe(lambda: r.choice(self.intrins) if self.intrins else None)
+            ),
             "prefetch": lambda: stage.prefetch(self.maybe(self.tensor), axis(), size()),
             "compute_at": lambda: stage.compute_at(parent(), self.maybe(self.axis)),
             "compute_inline": stage.compute_inline,
@@ -194,6 +277,13 @@ class Mistakes:
                 self.maybe(self.tensor), scope(), self.maybe(lambda: [self.tensor()])
             ),
             "rfactor": lambda: s.rfactor(self.maybe(self.tensor), axis(), self.odd()),
+            "transform_layout": lambda: stage.transform_layout(self._map()),
+            "rolling_buffer": stage.rolling_buffer,
+            "create_group": lambda: s.create_group(
+                self.maybe(self.tensor),
+                self.maybe(lambda: [self.tensor()]),
+                self.maybe(lambda: r.choice([False, True])),
+            ),
             "create_schedule": lambda: te.create_schedule(self.odd()),
         }
         name = r.choice(["split", *calls])
