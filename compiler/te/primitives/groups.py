@@ -62,14 +62,10 @@ def create_group(
         ScheduleError: if no stage is between them, another group is there in part, or
             ``include_inputs`` is no bool.
     """
+    _check_bool(include_inputs)
     many, ends = (_tensors(schedule, x, k) for x, k in ((outputs, "outputs"), (inputs, "inputs")))
     # primitives may have replaced some operations
     now = [schedule[t].op for t in many], [schedule[t].op for t in ends]
-    if not isinstance(include_inputs, bool):
-        raise ScheduleError(
-            f"create_group({_names(many)}, {_names(ends)}, include_inputs={include_inputs!r})",
-            "it is True or False whether the inputs' stages belong to the group",
-        )
     stages = [schedule.stage_map[op] for op in between(*now, include_inputs)]
     inside = [s for s in schedule.stages if s in stages]
     request = f"create_group({_names(many)}, {_names(ends)})"
@@ -102,6 +98,14 @@ def _enter(schedule: Schedule, inside: Sequence[Stage], request: Text) -> Stage:
 
 def _names(tensors: Sequence[Tensor]) -> str:
     return ", ".join(t.op.name for t in tensors) or "nothing"
+
+
+def _check_bool(include_inputs: object) -> None:
+    if not isinstance(include_inputs, bool):
+        raise ScheduleError(
+            f"create_group(include_inputs={include_inputs!r})",
+            "it is True or False whether the inputs' stages belong to the group",
+        )
 
 
 def _tensors(schedule: Schedule, given: Any, what: str) -> list[Tensor]:

@@ -150,7 +150,16 @@ class Mistakes:
             inputs = self.maybe(lambda: [self.tensor()])
             body = self.maybe(lambda: lambda ins, outs: self.odd())
             self._made(self.do(kind, te.extern, self.maybe(shape), inputs, body, name="E"))
-        elif kind == "scan":
+        elif kind == "var":
+            name, dtype = self.maybe(lambda: "x"), self.maybe(lambda: "int32")
+            self.do(kind, r.choice([te.var, te.size_var]), name, dtype)
+        else:
+            self._other(kind)
+
+    def _other(self, kind):
+        """Recurrences, gradients, scripts, intrinsics and functions of blocks."""
+        r = self.rng
+        if kind == "scan":
             given = [self.maybe(self.tensor) for _ in range(3)]
             many = [self.maybe(lambda t=t: [t]) if r.random() < 0.3 else t for t in given]
             self._made(self.do(kind, te.scan, *many, name="S"))
@@ -171,9 +180,6 @@ class Mistakes:
             self.intrins.append(self.do(kind, te.decl_tensor_intrin, op, function))
         elif kind == "blocks":
             self._blocks(self.maybe(lambda: [self.tensor(), self.tensor()]))
-        else:
-            name, dtype = self.maybe(lambda: "x"), self.maybe(lambda: "int32")
-            self.do(kind, r.choice([te.var, te.size_var]), name, dtype)
 
     def _blocks(self, args):
         """A function of blocks, and a primitive on it."""
