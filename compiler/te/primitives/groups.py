@@ -59,8 +59,7 @@ def create_group(
         The group. ``stage.group`` is the group of a stage, ``group.num_child_stages`` counts.
 
     Raises:
-        ScheduleError: if no stage is between them, another group is there in part, or
-            ``include_inputs`` is no bool.
+        ScheduleError: for no stage between them, another group there in part, or no bool.
     """
     _check_bool(include_inputs)
     many, ends = (_tensors(schedule, x, k) for x, k in ((outputs, "outputs"), (inputs, "inputs")))
