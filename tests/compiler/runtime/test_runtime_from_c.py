@@ -11,7 +11,7 @@ import pytest
 from linked_programs import C_PACKED, C_PARALLEL, C_VADD, compiled, fills, parallel
 from raw_kernels import MIXED, MIXED_RAW, VADD, VADD_RAW, module
 
-from whet.compiler import settings
+from whet.compiler import driver, settings, te
 from whet.compiler.runtime import include_dir
 
 pytestmark = pytest.mark.skipif(
@@ -75,6 +75,17 @@ def test_the_header_knows_every_code():
     assert f"WHET_FIRST_ASSERT = {entry.FIRST_ASSERT}" in text
     for name in ("INT", "FLOAT", "HANDLE", "NOTHING", "ARRAY", "TEXT"):
         assert f"WHET_{name} = {getattr(values, name)}" in text
+
+
+def test_a_c_program_passes_a_tensor_twice(tmp_path):
+    A = te.placeholder((5,), name="A")
+    B = te.compute((5,), lambda i: A[i] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    driver.build(s, [A, A, B], "llvm", name="vadd").export_library(tmp_path / "k.so")
+    program = compiled(tmp_path, C_VADD, "./k.so")
+    done = subprocess.run([program], capture_output=True, text=True, check=True)
+    why = "argument 1: not the array of another argument that is the same tensor"
+    assert done.stdout.startswith(why)
 
 
 def test_a_c_program_gives_packed_functions(tmp_path):

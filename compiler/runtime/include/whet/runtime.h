@@ -89,7 +89,8 @@ enum {
   WHET_CHECK_SHAPE = 6,
   WHET_CHECK_STRIDES = 7,
   WHET_CHECK_DATA = 8, /* elements, but no data */
-  WHET_CHECK_ALIGNMENT = 9
+  WHET_CHECK_ALIGNMENT = 9,
+  WHET_CHECK_SAME = 10 /* not the array of another argument that is the same tensor */
 };
 
 #define WHET_CODE_CHECK(code) ((int32_t)(code) >> 24)        /* WHET_CHECK_..., or 0 */
@@ -103,7 +104,8 @@ static inline char *whet_describe(int32_t code, char *text, size_t size) {
       "null",    "not on the CPU",
       "ndim",    "dtype",
       "shape",   "strides",
-      "no data", "alignment"};
+      "no data", "alignment",
+      "not the array of another argument that is the same tensor"};
   int32_t check = WHET_CODE_CHECK(code);
   if (code == WHET_OK) {
     snprintf(text, size, "ok");
@@ -116,7 +118,7 @@ static inline char *whet_describe(int32_t code, char *text, size_t size) {
   } else if (check == WHET_CHECK_SHAPE || check == WHET_CHECK_STRIDES) {
     snprintf(text, size, "argument %d: %s[%d] is not what the kernel wants",
              (int)WHET_CODE_ARG(code), checks[check], (int)WHET_CODE_DIM(code));
-  } else if (check > 0 && check <= WHET_CHECK_ALIGNMENT) {
+  } else if (check > 0 && check <= WHET_CHECK_SAME) {
     snprintf(text, size, "argument %d: %s", (int)WHET_CODE_ARG(code), checks[check]);
   } else if (code >= WHET_FIRST_ASSERT) {
     snprintf(text, size, "assertion %d of the kernel does not hold",
