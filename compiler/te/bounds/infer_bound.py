@@ -111,7 +111,7 @@ class Bounds(inference.Inference[StageBounds]):
                     self.bodies[stage] = _named(tuple(map(inlining.expanded, stage.op.body)))
 
     def _inlined_reads(self, op: ExternOp, inlining: Inlining) -> tuple[PrimExpr, ...]:
-        """What inlined stages compute where a hybrid script's statement reads them."""
+        """The expressions of inlined stages at the places where a hybrid script reads them."""
         if not isinstance(op, HybridOp):
             return ()
         read = dict(zip(op.input_placeholders, op.inputs))

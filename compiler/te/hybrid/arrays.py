@@ -115,7 +115,7 @@ class Scalar:
 
 @dataclass(slots=True, eq=False)
 class NewArray:
-    """What ``allocate`` and ``output_tensor`` ask for; the assignment names it."""
+    """An array that ``allocate`` or ``output_tensor`` asks for; the assignment names it."""
 
     role: str
     shape: tuple[PrimExpr, ...]
@@ -125,7 +125,7 @@ class NewArray:
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """What a loop runs over: ``begin``, ``begin + step``, ...
+    """The range of a loop: ``begin``, ``begin + step``, ...
 
     ``kind`` is a kind of the loop IR, "const" for a loop that is written out while the script is
     read, or the tag of threads.

@@ -150,7 +150,7 @@ class Expressions:
         return x
 
     def find(self, name: str) -> Any:
-        """What a name of the function stands for here; None for nothing."""
+        """The value that a name of the function has here; None for no value."""
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]

@@ -1,4 +1,4 @@
-"""What the statements of a script become: loop IR with its variables' types, and its parts."""
+"""The loop IR of a script's statements, with its variables' types, and its parts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def wrapped(parts: Sequence[Rest], body: Stmt) -> Stmt:
 
 
 def placed(array: Array, body: Stmt) -> Stmt:
-    """What follows an allocation, in its scope; set to 0 first where that is seen."""
+    """The statements behind an allocation, in its scope; it is set to 0 first where that is seen."""
     b = array.buffer
     if not b.storage_scope.startswith("shared"):  # whose threads would each set all of it
         body = seq(zeros(b), body) if reads_early(body, b) else body
