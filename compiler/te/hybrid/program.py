@@ -56,7 +56,7 @@ def wrapped(parts: Sequence[Rest], body: Stmt) -> Stmt:
 
 
 def placed(array: Array, body: Stmt) -> Stmt:
-    """The statements behind an allocation, in its scope; it is set to 0 first where that is seen."""
+    """The statements behind an allocation, in its scope; set to 0 first where that is seen."""
     b = array.buffer
     if not b.storage_scope.startswith("shared"):  # whose threads would each set all of it
         body = seq(zeros(b), body) if reads_early(body, b) else body
