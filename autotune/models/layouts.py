@@ -24,7 +24,7 @@ from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.forms.widened_sum import DTYPES
 from whet.search_spaces.rules.cpu.conv.algorithms import least_cycles
 from whet.search_spaces.rules.cpu.conv.depthwise import cycles_of_depthwise
-from whet.search_spaces.rules.cpu.conv.estimate.costs import COSTS, rate
+from whet.search_spaces.rules.cpu.conv.estimate.costs import Costs, costs_of
 
 _BETWEEN = 5_000.0  # cycles that are lost where nodes in two layouts cannot be one kernel
 _OUTSIDE = "outside"
@@ -53,7 +53,7 @@ def channels_last_of(graph: Graph, target: Target) -> list[Node]:
     free = {n: images for n in graph.nodes if (images := _images(graph, n)) is not None}
     if not any(n.operator == "conv" for n in free):
         return []
-    cut = Cut()
+    cut, costs = Cut(), costs_of(target)
     cut.keep(_OUTSIDE)
     for node in free:
         if node.operator == "conv":
@@ -68,10 +68,10 @@ def channels_last_of(graph: Graph, target: Target) -> list[Node]:
         sides = [r if v in free.get(r, ()) or _turns(r, TO_LAST) else _OUTSIDE for r in readers] + [
             _OUTSIDE
         ] * (v in graph.outputs)
-        cut.any_apart(own, list(dict.fromkeys(sides)), _transposed(v))
+        cut.any_apart(own, list(dict.fromkeys(sides)), _transposed(v, costs))
     for node in graph.nodes:
         if _turns(node, TO_LAST) or _turns(node, TO_FIRST):
-            cut.cost(node, _transposed(node.output), 0)
+            cut.cost(node, _transposed(node.output, costs), 0)
     return [n for n in cut.there() if n in free]
 
 
@@ -87,12 +87,12 @@ def _turns(node: Node, axes: tuple[int, ...]) -> bool:
     return node.operator == "transpose" and tuple(node.attrs["axes"]) == axes
 
 
-def _transposed(v: Value) -> float:
+def _transposed(v: Value, costs: Costs) -> float:
     """The cycles of a transpose between the layouts; few where memory stays as it is."""
     _, channels, *image = v.shape
     if channels == 1 or prod(image) == 1:
         return _BETWEEN
-    return _BETWEEN + v.size * COSTS.square + 2 * v.bytes / rate(2 * v.bytes)
+    return _BETWEEN + v.size * costs.square + 2 * v.bytes / costs.rate(2 * v.bytes)
 
 
 def _conv_cycles(node: Node, target: Target) -> tuple[float, float]:

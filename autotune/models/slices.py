@@ -20,7 +20,7 @@ from whet.compiler.graph.passes.heads import split_heads
 from whet.compiler.graph.passes.slices import batch_of, batched, with_slices
 from whet.compiler.graph.views import views
 from whet.compiler.target import Target
-from whet.search_spaces.rules.cpu.conv.estimate.costs import COSTS, rate
+from whet.search_spaces.rules.cpu.conv.estimate.costs import costs_of
 from whet.search_spaces.rules.vectors import lanes_of, operation_bits
 
 _MOST_SLICES = 16  # of a batch: each is calls of its own
@@ -80,6 +80,7 @@ class _Work:
 
     def __init__(self, graph: Graph, groups: Sequence[Fused], target: Target) -> None:
         self.groups, self._target, self.batch = groups, target, batch_of(graph)
+        self._costs = costs_of(target)
         self._values, self._free = batched(graph)
         self._views = views(graph).nodes
         last = {v: k for k, group in enumerate(groups) for v in group.inputs}
@@ -109,17 +110,18 @@ class _Work:
         given = (*group.inputs, *group.outputs)
         own = sum(v.bytes for v in given if v in self._values) / many
         others = sum(v.bytes for v in given if v not in self._values)
-        moved = own / _fresh(own) + others / rate(own + others)
+        moved = own / _fresh(own) + others / self._costs.rate(own + others)
         threads = self._target.num_threads
         work = self._arithmetic(group) / many / threads
-        fork = COSTS.fork if threads > 1 else 0.0
+        fork = self._costs.fork if threads > 1 else 0.0
         longer, shorter = max(work, moved), min(work, moved)
-        return many * (longer + COSTS.hidden * shorter + _CALL + fork)
+        return many * (longer + self._costs.hidden * shorter + _CALL + fork)
 
     def _arithmetic(self, group: Fused) -> float:
         """The cycles of a group's multiply-adds and other operations on one core."""
         lanes = lanes_of(self._target, group.outputs[0].dtype)
-        wide = COSTS.wide if operation_bits(self._target) < 8 * self._target.vector_bytes else 0.5
+        slow = operation_bits(self._target) < 8 * self._target.vector_bytes
+        wide = self._costs.wide if slow else 0.5
         return sum(map(_operations, group.nodes)) / lanes * wide
 
     def border(self, k: int, before: int, size: int) -> float:
@@ -130,7 +132,7 @@ class _Work:
         for v in self._live[k]:
             cycles += v.bytes / _fresh(v.bytes) - v.bytes / _fresh(v.bytes * share)
             if int(v.bytes * share) % ALIGNMENT:
-                cycles += _COPIED * v.bytes / rate(v.bytes)  # no view: it is copied
+                cycles += _COPIED * v.bytes / self._costs.rate(v.bytes)  # no view: it is copied
         return cycles
 
 

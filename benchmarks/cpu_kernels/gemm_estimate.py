@@ -33,9 +33,10 @@ from tree_works import ONE_CORE, aligned, best_of
 import whet
 from whet.compiler.errors import SpaceError
 from whet.search_spaces.forms.gemm import GemmSize
+from whet.search_spaces.rules.cpu.gemm.costs import processor_of
 from whet.search_spaces.rules.cpu.gemm.estimate import cycles
 from whet.search_spaces.rules.cpu.gemm.plan import Plan
-from whet.search_spaces.rules.vectors import operation_bits, vector_registers, vector_widths
+from whet.search_spaces.rules.vectors import vector_widths
 
 ROUNDS = 4
 
@@ -76,7 +77,7 @@ def estimated(size: GemmSize, choices: dict[str, Any]) -> float:
     fields.setdefault("vector_bits", vector_widths(target)[0])
     turned = fields["lanes"] == "rows"
     size, plan = size.turned if turned else size, Plan(**fields)
-    return cycles(size, plan, 1, operation_bits(target), vector_registers(target))
+    return cycles(size, plan, processor_of(target))
 
 
 def size_of(template: str, args: tuple) -> GemmSize:

@@ -9,6 +9,7 @@ from whet.compiler.te import Stage
 from whet.compiler.tir import IterVar
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.processors import is_zen4
 
 
 def define_width(cfg: Prefixed, target: Target, default: int | None = None) -> int:
@@ -46,13 +47,10 @@ def vector_widths(target: Target) -> tuple[int, ...]:
 def operation_bits(target: Target) -> int:
     """Bits of the widest vectors of which a processor is taken to multiply two in a cycle.
 
-    AMD's Zen 4 works through one of 512 bits in two steps. No option names it, but its features:
-    those of 2022 without what Zen 5 and Intel's servers have beside them.
+    AMD's Zen 4 works through one of 512 bits in two steps.
     """
-    widest, features = 8 * target.vector_bytes, target.features
-    steps = all(name in features for name in ("avx512bf16", "avx512vbmi2"))
-    steps &= not any(name in features for name in ("avxvnni", "avx512fp16"))
-    return widest // 2 if widest == 512 and steps else widest
+    widest = 8 * target.vector_bytes
+    return widest // 2 if widest == 512 and is_zen4(target) else widest
 
 
 def vector_registers(target: Target) -> int:

@@ -18,7 +18,7 @@ from whet.compiler.tir import dtype as dt
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, extent_of
 from whet.search_spaces.rules.cpu.conv.rule import form_of as conv_of
-from whet.search_spaces.rules.cpu.gemm.estimate import overlapped, rate
+from whet.search_spaces.rules.cpu.gemm.costs import costs_of
 from whet.search_spaces.rules.cpu.gemm.rule import form_of
 from whet.search_spaces.rules.cpu.loops import (
     around,
@@ -82,7 +82,9 @@ class Reduction(Rule):
         g, target = form.size, group.target
         steps = g.batch * g.N * -(-g.M // lanes_of(target, g.dtype))
         matrix = g.batch * g.M * g.K * dt.itemsize(g.dtype)
-        total = overlapped(steps * (_STEP * g.K + _VECTOR), g.N * matrix / rate(matrix))
+        costs = costs_of(target)
+        moved = g.N * matrix / costs.rate(matrix)
+        total = costs.overlapped(steps * (_STEP * g.K + _VECTOR), moved)
         return total / (target.num_threads if worth_threads(group) else 1)
 
     def rewrite(self, group: Group) -> Tensor | None:

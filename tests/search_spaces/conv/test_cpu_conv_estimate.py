@@ -12,7 +12,7 @@ import whet
 from whet.compiler.target import Target
 from whet.search_spaces.operators.conv_arguments import conv_shape
 from whet.search_spaces.rules.cpu.conv.algorithms import _spaces, cost_of
-from whet.search_spaces.rules.cpu.conv.estimate.costs import COSTS, Work, crowded, moved
+from whet.search_spaces.rules.cpu.conv.estimate.costs import ZEN, Work, costs_of, crowded
 from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 
 LAYOUTS = {
@@ -73,7 +73,7 @@ def test_weights_that_are_packed_ahead_cost_nothing():
 
 def test_threads_take_even_shares_and_cost_a_fork():
     work, _ = _work("NCHW", "v3", threads=2)
-    fork = COSTS.fork
+    fork = ZEN.fork
     assert work.shared(1e6, 4) == 5e5 + fork
     assert work.shared(1e6, 3) == pytest.approx(1e6 * 2 / 3 + fork)
     assert work.shared(1e6, 1) == 1e6 + fork
@@ -93,8 +93,8 @@ def test_small_convolutions_stay_on_one_thread(level):
 
 
 def test_caches_deliver_again_what_does_not_stay():
-    assert moved(1e3, 8, 8, 1e3, 8, 8e3) < moved(1e5, 8, 8, 1e3, 8, 8e3)
-    assert moved(1e5, 8, 1, 1e5, 8, 8e5) > moved(1e5, 8, 4, 1e5, 8, 8e5)
+    assert ZEN.moved(1e3, 8, 8, 1e3, 8, 8e3) < ZEN.moved(1e5, 8, 8, 1e3, 8, 8e3)
+    assert ZEN.moved(1e5, 8, 1, 1e5, 8, 8e5) > ZEN.moved(1e5, 8, 4, 1e5, 8, 8e5)
     assert crowded(4096, 64) > crowded(64 * 65, 64) == 0.0
 
 
@@ -107,7 +107,8 @@ def test_the_default_is_the_best_of_all_algorithms(operator, level):
     task = whet.create_task(operator, args=args, target=target)
     layout = operator[-4:].upper()
     shape = conv_shape(operator, layout, 1, 24, (15, 17), 40, (3, 3), 1, 1)
-    work = Work(shape, lanes_of(target, "float32"), False, vector_registers(target))
+    lanes, registers = lanes_of(target, "float32"), vector_registers(target)
+    work = Work(shape, lanes, False, registers, costs=costs_of(target))
     spaces = _spaces(shape, target, 0)
 
     def cost(config: Any) -> float:

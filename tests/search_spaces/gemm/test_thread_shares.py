@@ -17,6 +17,7 @@ from whet.search_spaces.operators.conv_arguments import conv_shape
 from whet.search_spaces.rules.cpu.conv import winograd
 from whet.search_spaces.rules.cpu.conv.algorithms import cost_of
 from whet.search_spaces.rules.cpu.conv.estimate.costs import Work
+from whet.search_spaces.rules.cpu.gemm.costs import processor_of
 from whet.search_spaces.rules.cpu.gemm.estimate import cycles
 from whet.search_spaces.rules.cpu.gemm.knobs import ways_of
 from whet.search_spaces.rules.threads import best_grain, heaviest_share
@@ -171,7 +172,8 @@ def test_threads_wait_for_the_one_with_most() -> None:
     plan = ways_of(size, whet.Target(EIGHT.format("v3"))).default
     plan = replace(plan, tile=(6, 16), order="rows", k_block=0, share="blocks", k_parts=1)
     plan = replace(plan, lanes="columns", pack_b="whole", pack_a=False, vector_bits=256)
-    fours, sevens = (cycles(size, replace(plan, block=block), 2, 256) for block in (4, 8))
+    core = processor_of(whet.Target(EIGHT.format("v3")))
+    fours, sevens = (cycles(size, replace(plan, block=block), core, 2) for block in (4, 8))
     assert sevens < fours
 
 

@@ -24,7 +24,7 @@ from whet.search_spaces.rules.cpu.conv import (
 )
 from whet.search_spaces.rules.cpu.conv.estimate import direct
 from whet.search_spaces.rules.cpu.conv.estimate import winograd as estimates
-from whet.search_spaces.rules.cpu.conv.estimate.costs import Work
+from whet.search_spaces.rules.cpu.conv.estimate.costs import Work, costs_of
 from whet.search_spaces.rules.cpu.conv.estimate.space import Cost, Space
 from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 
@@ -133,7 +133,7 @@ def _estimated(
     lanes, registers = lanes_of(target, shape.dtype), vector_registers(target)
     found: list[tuple[float, str, dict[str, Any], bool]] = []
     for threads in dict.fromkeys((1, target.num_threads)):
-        work = Work(shape, lanes, ahead, registers, threads)
+        work = Work(shape, lanes, ahead, registers, threads, costs_of(target))
         for names, space in spaces.items():
             for name in names:
                 chosen, cycles = space.first, 0.0

@@ -17,7 +17,7 @@ from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv import depthwise_nchw, depthwise_nhwc
-from whet.search_spaces.rules.cpu.conv.estimate.costs import COSTS
+from whet.search_spaces.rules.cpu.conv.estimate.costs import costs_of
 from whet.search_spaces.rules.cpu.conv.rule import form_of, is_depthwise, producers_inside
 from whet.search_spaces.rules.producers import schedule_staged
 from whet.search_spaces.rules.threads import Threads, define_threads
@@ -94,7 +94,7 @@ def cycles_of_depthwise(shape: ConvShape, target: Target) -> float:
         shape: of images, whose channels are groups of their own.
     """
     lanes, (oh, ow) = lanes_of(target, shape.dtype), shape.out
-    costs, taps = COSTS, prod(shape.window)
+    costs, taps = costs_of(target), prod(shape.window)
     if shape.channels_last:
         vectors = shape.batch * oh * ow * -(-shape.co // lanes)
         return vectors * (taps * costs.wide + costs.store)

@@ -13,6 +13,7 @@ from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.gemm import GemmSize
 from whet.search_spaces.knobs.prefixed import Prefixed
+from whet.search_spaces.rules.cpu.gemm.costs import processor_of
 from whet.search_spaces.rules.cpu.gemm.estimate import cycles
 from whet.search_spaces.rules.cpu.gemm.plan import (
     Choices,
@@ -29,8 +30,6 @@ from whet.search_spaces.rules.threads import best_grain, define_threads
 from whet.search_spaces.rules.vectors import (
     define_width,
     lanes_of,
-    operation_bits,
-    vector_registers,
     vector_widths,
 )
 
@@ -175,7 +174,7 @@ def default_plan(
         target: whose vectors count. threads: that are used; with one there is nothing to share.
     """
     filters = constraints_of(g, tiles, target.num_threads)
-    at_once, registers = operation_bits(target), vector_registers(target)
+    processor = processor_of(target)
     if threads == 1:
         choices = {n: v[:1] if n in ("share", "k_parts") else v for n, v in choices.items()}
     known: dict[tuple[Any, ...], float] = {}  # the ways meet
@@ -187,7 +186,7 @@ def default_plan(
             view = _View(chosen)
             valid = all(test(view) for test in filters)
             plan = Plan(**chosen) if valid else None
-            known[key] = cycles(g, plan, threads, at_once, registers) if plan else inf
+            known[key] = cycles(g, plan, processor, threads) if plan else inf
         return known[key]
 
     found = (next((one for one in start if cost_of(one) < inf), None) for start in _starts(choices))

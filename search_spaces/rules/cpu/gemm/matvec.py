@@ -25,7 +25,8 @@ from whet.search_spaces.forms.gemm import GemmForm, GemmSize, Operand
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.knobs.prefixed import Prefixed
-from whet.search_spaces.rules.cpu.gemm.estimate import overlapped, rate, sets_of
+from whet.search_spaces.rules.cpu.gemm.costs import costs_of
+from whet.search_spaces.rules.cpu.gemm.estimate import sets_of
 from whet.search_spaces.rules.cpu.gemm.gemm import flattened
 from whet.search_spaces.rules.cpu.gemm.loops import fused
 from whet.search_spaces.rules.cpu.gemm.rule import form_of
@@ -188,7 +189,8 @@ class Skinny(MatVec):
         work = steps * max(rows * g.N / 2 * wide, (rows + g.N) / 2, 4.0 if rows * g.N < 8 else 0.0)
         work += g.batch * g.M * g.N * _TOTAL
         read = g.batch * (g.M + g.N) * g.K * dt.itemsize(g.dtype)
-        total = overlapped(work, read / rate(read))
+        costs = costs_of(target)
+        total = costs.overlapped(work, read / costs.rate(read))
         shared = heaviest_share(g.batch * -(-g.M // rows), threads_for(target, g.multiplications))
         return total * shared
 

@@ -29,6 +29,7 @@ _BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128)
 _MASKED_BITS = 256  # vectors from which on processors load through masks
 _PREFETCHES = (0, 8, 16, 32, 64)
 _PARTS = (2, 4, 8, 16, 32)
+_FEW_ROWS, _SOME_ROWS = 16, 64  # rows for which B is not worth a copy, or may not be
 _LEAST_PART = 128  # K iterations
 _TAIL_BITS = 256  # of vectors of which every processor that has them multiplies two in a cycle
 _MOST_BESIDE = 8  # such vectors beside a tail
@@ -245,6 +246,8 @@ def _is_one_of(c: Any, name: str, values: tuple[Any, ...]) -> bool:
 def k_blocks(g: GemmSize) -> list[int]:
     """Block lengths of k: 0 for no blocks, and what divides K where something does."""
     wanted = (8, 32, 128, 256, 512) if _is_few(g) else (128, 256, 512)
+    if _FEW_ROWS < g.N <= _SOME_ROWS:
+        wanted = (16, 32, *wanted)
     found = [0]
     for length in wanted:
         if 2 * length > g.K:
@@ -362,4 +365,4 @@ def _whole_vectors(c: Any, n: int, m: int) -> bool:
 
 def _is_few(g: GemmSize) -> bool:
     """So few rows that B is not worth a copy."""
-    return g.N <= 16
+    return g.N <= _FEW_ROWS

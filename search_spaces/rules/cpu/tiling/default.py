@@ -12,13 +12,16 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from whet.compiler.target import Target
 from whet.search_spaces.rules.cpu.tiling.pack_layout import pack_layout
 from whet.search_spaces.rules.cpu.tiling.plan import Plan, is_valid, knobs, pack_names, plan_of
 from whet.search_spaces.rules.cpu.tiling.register_tiles import tile_cost
 from whet.search_spaces.rules.cpu.tiling.spec import Operand, TiledSpec
+from whet.search_spaces.rules.processors import is_intel_server
 
 #: usable bytes of a cache, and the bytes that come out of the one behind it in a cycle
 _CACHES = ((24_000, 32.0), (600_000, 12.0), (16_000_000, 5.0))
+_CACHES_OF_INTEL_SERVERS = ((40_000, 40.0), (1_600_000, 8.0), (100_000_000, 4.0))
 _PERIOD = 4096  # bytes after which the sets of the first cache begin anew
 _TILES_TRIED = 16
 _TILE_CYCLES = 12.0  # to start and to store a register tile
@@ -29,6 +32,11 @@ _MOST_WRITTEN_OUT = 1024  # vector operations in a loop's body
 
 Loop = tuple[int, int, int]
 """An axis, the trips of its loop, and how far the axis moves in one."""
+
+
+def caches_of(target: Target) -> tuple[tuple[float, float], ...]:
+    """Usable bytes of each cache, and the bytes that come out of the one behind it in a cycle."""
+    return _CACHES_OF_INTEL_SERVERS if is_intel_server(target) else _CACHES
 
 
 @lru_cache(maxsize=256)
@@ -159,7 +167,7 @@ def _moved(
         boxes.append(tuple(inside))
     result = [spec.itemsize * prod(box[: len(spec.data)]) for box in boxes]
     out = []
-    for number, (capacity, rate) in enumerate(_CACHES):
+    for number, (capacity, rate) in enumerate(spec.caches):
         sizes = [
             [
                 _bytes(o, plan.packs[k], box, number == 0, len(spec.data))
@@ -239,6 +247,7 @@ def _copies(
                 c for a, c, _ in outer[: inside[-1] + 1 if inside else 0] if not o.depends(a)
             )
         bytes_moved = size * o.itemsize
-        far = bytes_moved / 5.0 if how == "whole" and bytes_moved > 600_000 else 0.0
-        total[how] += size * each * again + far + bytes_moved / 12.0
+        (_, _), (second, near), (_, far) = spec.caches
+        leaves = bytes_moved / far if how == "whole" and bytes_moved > second else 0.0
+        total[how] += size * each * again + leaves + bytes_moved / near
     return total["block"], total["whole"]

@@ -107,6 +107,8 @@ class TiledSpec:
         lanes: elements of the result in a vector register.
         registers: vector registers.
         threads: of the target.
+        caches: usable bytes of each cache, and the bytes that come out of the one behind it in a
+            cycle.
     """
 
     names: tuple[str, ...]
@@ -118,6 +120,7 @@ class TiledSpec:
     lanes: int
     registers: int
     threads: int
+    caches: tuple[tuple[float, float], ...]
 
     def __hash__(self) -> int:
         return self._hash
@@ -186,6 +189,7 @@ def spec_of(
     vector_bytes: int,
     registers: int,
     threads: int,
+    caches: tuple[tuple[float, float], ...],
 ) -> TiledSpec:
     """The numbers of a reduction of constant extents.
 
@@ -193,7 +197,7 @@ def spec_of(
         loads: of the reduction.
         inlinable: the producers that can be put into their reader.
         epilogue: whether elementwise stages follow it.
-        vector_bytes, registers, threads: of the target.
+        vector_bytes, registers, threads: of the target. caches: as the estimate sees them.
     """
     anchor = loads.anchor
     axes = (*anchor.axis, *anchor.reduce_axis)
@@ -214,6 +218,7 @@ def spec_of(
         lanes=max(vector_bytes // size, 1),
         registers=registers,
         threads=threads,
+        caches=caches,
     )
 
 

@@ -12,7 +12,7 @@ from whet.search_spaces.graph.cost import EXPENSIVE
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import TILED, Group, constant_extents, is_ahead
 from whet.search_spaces.rules.cpu.gemm.rule import form_of
-from whet.search_spaces.rules.cpu.tiling.default import default_choices
+from whet.search_spaces.rules.cpu.tiling.default import caches_of, default_choices
 from whet.search_spaces.rules.cpu.tiling.loops import TiledStages, schedule_tiled
 from whet.search_spaces.rules.cpu.tiling.packing import packed_operands, reading_packed
 from whet.search_spaces.rules.cpu.tiling.plan import (
@@ -69,7 +69,9 @@ class Tiled(Rule):
         if loads.anchor is not op:  # a producer was rewritten
             loads = Loads(op)
         target = group.target
-        key = target.vector_bytes, vector_registers(target), target.num_threads
+        key = (
+            target.vector_bytes, vector_registers(target), target.num_threads, caches_of(target)
+        )  # fmt: skip
         knobs_of = group.once(
             key,
             lambda: TiledKnobs(spec_of(loads, inlined, bool(group.consumers), *key), group.prefix),

@@ -2,23 +2,23 @@
 
 In cycles of a core that starts two vector operations in each. The constants were fitted to
 measured configs (``python benchmarks/cpu_kernels/conv_defaults.py`` draws and measures others), so
-that the config that they like best is near the best that was measured. They rank the configs of
-one convolution, and do not predict times.
+that the config that they like best is near the best that was measured: Zen's on Zen 4, those of
+Intel's servers to 28 convolutions with 512 bits. They rank the configs of one convolution, and do
+not predict times.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import inf, prod
 
+from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.conv_shape import ConvShape
+from whet.search_spaces.rules.processors import is_intel_server
 from whet.search_spaces.rules.threads import heaviest_share
 
-#: usable bytes of a cache, and bytes a cycle of what fits it; the last: of memory
-FIRST = 28_000
-_CACHES = ((FIRST, 82.0), (700_000, 50.0), (16_000_000, 20.0), (float("inf"), 9.0))
 _LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first cache begin anew
 
 
@@ -27,6 +27,7 @@ class Costs:
     """Cycles of the parts.
 
     Attributes:
+        caches: usable bytes of each cache, and bytes a cycle of what fits it; the last: of memory.
         wide: of a multiply-add of 64 bytes; one of 32 or fewer takes half a cycle.
         load_bound, load: of a load, alone and beside multiply-adds. latency: of a step's sums.
         loop: of a step's loop; run: to begin a row of a window. spill: of an address too many.
@@ -49,6 +50,9 @@ class Costs:
         stage: to begin a product of Winograd's. fork: until the threads have begun and ended.
     """
 
+    caches: tuple[tuple[float, float], ...] = (
+        (28_000, 82.0), (700_000, 50.0), (16_000_000, 20.0), (inf, 9.0),
+    )  # fmt: skip
     load_bound: float = 0.56
     wide: float = 0.84
     load: float = 0.051
@@ -82,8 +86,49 @@ class Costs:
     stage: float = 6.1
     fork: float = 10_000.0
 
+    @property
+    def first(self) -> float:
+        """Usable bytes of the first cache."""
+        return self.caches[0][0]
 
-COSTS = Costs()
+    def rate(self, held: float) -> float:
+        """Bytes a cycle of what is read over and over, by how many bytes that are."""
+        return next(rate for capacity, rate in self.caches if held <= capacity)
+
+    def moved(
+        self, stays: float, tiles: int, block: int, passing: float, others: int, whole: float
+    ) -> float:
+        """Cycles in which the caches deliver what two loops over tiles read.
+
+        Args:
+            stays: bytes of a tile of the outer loop, ``tiles`` of it, ``block`` at a time.
+            passing: bytes of one of the ``others`` that a block meets.
+            whole: bytes of all of those.
+        """
+        block = min(block, tiles)
+        outer = -(-tiles // block)
+        total = outer * (others - 1) * block * stays / self.rate(block * stays + passing)
+        total += (outer - 1) * others * passing / self.rate(whole)
+        return total + (tiles * stays + whole) / self.rate(tiles * stays + whole)
+
+
+ZEN = Costs()
+INTEL_SERVER = Costs(
+    caches=((30_000, 110.0), (1_240_000, 42.0), (100_000_000, 8.0), (inf, 5.0)),
+    wide=0.5,
+    load=0.125,
+    latency=5.7,
+    spilled=0.36,
+    hidden=0.3,
+    square=0.27,
+    written=3.6,
+    buffered=2.2,
+)
+
+
+def costs_of(target: Target) -> Costs:
+    """What the parts of a convolution cost on a target."""
+    return INTEL_SERVER if is_intel_server(target) else ZEN
 
 
 @dataclass(frozen=True)
@@ -101,7 +146,7 @@ class Work:
     ahead: bool
     registers: int = 16
     threads: int = 1
-    costs: Costs = COSTS
+    costs: Costs = ZEN
 
     @cached_property
     def size(self) -> int:
@@ -172,19 +217,20 @@ class Work:
         c, many = self.costs, self.shape.co * self.depth
         squares = min(width, run, self.lanes) >= 4 and self.shape.co % width == 0
         each = c.copy / min(self.lanes, width) if near else c.square if squares else c.gather
-        cycles = many * (each + c.written * self.size / rate(2 * self.weights))
+        cycles = many * (each + c.written * self.size / c.rate(2 * self.weights))
         return self.shared(cycles, -(-self.shape.co // width))
 
     def squares(self, many: float, *sides: int) -> float:
         """Cycles of a transposed copy of so many elements, of extents ``sides`` across."""
-        each = self.costs.square if min(*sides, self.lanes) >= 4 else self.costs.gather
-        cycles = many * (each + self.costs.written * self.size / rate(2 * many * self.size))
+        c, size = self.costs, self.size
+        each = c.square if min(*sides, self.lanes) >= 4 else c.gather
+        cycles = many * (each + c.written * size / c.rate(2 * many * size))
         return self.shared(cycles, int(many) // 16)
 
     def padded(self) -> float:
         """Cycles of a copy of the images in lines."""
-        vectors = self.image / self.size / self.lanes
-        cycles = vectors * self.costs.copy + self.costs.written * self.image / rate(2 * self.image)
+        c, vectors = self.costs, self.image / self.size / self.lanes
+        cycles = vectors * c.copy + c.written * self.image / c.rate(2 * self.image)
         return self.shared(cycles, self.shape.batch * self.shape.padded[0])
 
     def shared(self, cycles: float, trips: int) -> float:
@@ -200,29 +246,6 @@ class Work:
     def total(self, work: float, moved: float) -> float:
         """Work and transfers at the same time."""
         return max(work, moved) + self.costs.hidden * min(work, moved)
-
-
-def rate(held: float) -> float:
-    """Bytes a cycle of what is read over and over, by how many bytes that are."""
-    for capacity, speed in _CACHES:
-        if held <= capacity:
-            return speed
-    raise AssertionError(held)  # the last capacity is infinite
-
-
-def moved(stays: float, tiles: int, block: int, passing: float, others: int, whole: float) -> float:
-    """Cycles in which the caches deliver what two loops over tiles read.
-
-    Args:
-        stays: bytes of a tile of the outer loop, ``tiles`` of it, ``block`` at a time.
-        passing: bytes of one of the ``others`` that a block meets.
-        whole: bytes of all of those.
-    """
-    block = min(block, tiles)
-    outer = -(-tiles // block)
-    total = outer * (others - 1) * block * stays / rate(block * stays + passing)
-    total += (outer - 1) * others * passing / rate(whole)
-    return total + (tiles * stays + whole) / rate(tiles * stays + whole)
 
 
 def crowded(stride: int, lines: float) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from whet.search_spaces.rules.cpu.conv.estimate.costs import Work, crowded, moved, rate
+from whet.search_spaces.rules.cpu.conv.estimate.costs import Work, crowded
 from whet.search_spaces.rules.cpu.conv.estimate.kept import kept_along, kept_in_runs
 
 Knobs = Mapping[str, Any]
@@ -43,16 +43,16 @@ def pixels_by_channels(w: Work, k: Knobs, im2col: bool, block: int) -> float:
     image = w.image if not im2col else many * w.depth * w.size
     panel = nr * w.depth * w.size
     if k["order"] == "panels":
-        passing = moved(panel, panels, k["block"], seen, tiles, image)
+        passing = c.moved(panel, panels, k["block"], seen, tiles, image)
     else:
-        passing = moved(seen, tiles, k["block"], panel, panels, w.weights)
+        passing = c.moved(seen, tiles, k["block"], panel, panels, w.weights)
     outer = -(-(panels if k["order"] == "panels" else tiles) // k["block"])
     total = w.shared(w.total(work, passing), outer)
     if im2col:
         at_once = k["block"] * mr * w.depth * w.size if k["order"] == "pixels" else image
         copied = many * w.depth
         each = c.copy / w.lanes if s.window[1] * s.ci_group >= w.lanes else c.gather
-        copying = copied * each + c.written * copied * w.size / rate(2 * at_once)
+        copying = copied * each + c.written * copied * w.size / c.rate(2 * at_once)
         total += copying if k["order"] == "pixels" else w.shared(copying, many)
     if s.is_padded:
         total += w.padded()
@@ -109,9 +109,9 @@ def planes(w: Work, k: Knobs) -> float:
     work = tiles * panels * (work + c.tile + stored)
     panel = cr * w.depth * w.size
     if k["outer"] == "rows":
-        passing = moved(seen, tiles, 1, panel, panels, w.weights)
+        passing = c.moved(seen, tiles, 1, panel, panels, w.weights)
     else:
-        passing = moved(panel, panels, 1, seen, tiles, w.image)
+        passing = c.moved(panel, panels, 1, seen, tiles, w.image)
     total = w.shared(w.total(work, passing), tiles if k["outer"] == "rows" else panels * s.batch)
     sorted_rows = way == "width" and s.strides[-1] > 1
     if s.is_padded or sorted_rows:
@@ -122,7 +122,7 @@ def planes(w: Work, k: Knobs) -> float:
             again, held = (stepped + s.reach[-2] - 1) / stepped if len(s.reach) > 1 else 1.0, 0.0
         vectors = w.image / w.size / w.lanes
         each = c.copy if not sorted_rows else c.gather * w.lanes
-        copying = again * (vectors * each + c.written * w.image / rate(held))
+        copying = again * (vectors * each + c.written * w.image / c.rate(held))
         total += w.shared(copying, s.batch * s.padded[0])
     return total + w.packed(cr, False, w.depth)
 
@@ -139,9 +139,9 @@ def columns(w: Work, k: Knobs) -> float:
     strip, panel = nr * w.depth * w.size, mr * w.depth * w.size
     whole = tiles * strip
     if k["order"] == "pixels":
-        passing = moved(strip, tiles, k["block"], panel, panels, w.weights)
+        passing = c.moved(strip, tiles, k["block"], panel, panels, w.weights)
     else:
-        passing = moved(panel, panels, k["block"], strip, tiles, whole)
+        passing = c.moved(panel, panels, k["block"], strip, tiles, whole)
     outer = s.batch * -(-(tiles if k["order"] == "pixels" else panels) // k["block"])
     total = w.shared(w.total(work, s.batch * passing), outer)
     if k["copy"]:
@@ -149,7 +149,7 @@ def columns(w: Work, k: Knobs) -> float:
         each = c.slide if s.strides[-1] == 1 else c.gather
         each = c.copy / w.lanes if s.is_pointwise else each
         many = s.batch * tiles * nr * w.depth
-        copying = many * (each + c.written * w.size / rate(2 * at_once))
+        copying = many * (each + c.written * w.size / c.rate(2 * at_once))
         total += w.shared(copying, tiles)
     else:
         total += c.scatter * crowded(w.pixels * w.size, s.ci) * s.batch * tiles * w.depth * vectors

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from whet.search_spaces.rules.cpu.conv.estimate.costs import FIRST, Work, rate
+from whet.search_spaces.rules.cpu.conv.estimate.costs import Work
 
 _WINDOW = 3
 
@@ -35,16 +35,16 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
     strip, panel = mr * s.ci * w.size, nr * s.ci * w.size
     by_stages = k.get("share") == "stages"
     held = own * blocks if by_stages else own  # until the next stage reads it
-    passing = filters / rate(filters + held) + own / rate(held)
+    passing = filters / c.rate(filters + held) + own / c.rate(held)
     if k["order"] == "panels":
-        passing += places * panels * (rows - 1) * (panel + strip) / rate(panel + rows * strip)
+        passing += places * panels * (rows - 1) * (panel + strip) / c.rate(panel + rows * strip)
     else:
-        passing += places * rows * (panels - 1) * (panel + strip) / rate(places and panels * panel)
+        passing += places * rows * (panels - 1) * (panel + strip) / c.rate(panels * panel)
     transforms = (
         block * places * (c.data * -(-s.ci // w.lanes) + c.result * -(-s.co // w.lanes) * m / 4)
     )
-    if held > FIRST:
-        transforms += 2 * own * c.buffered / rate(held)
+    if held > c.first:
+        transforms += 2 * own * c.buffered / c.rate(held)
     if by_stages:
         total = w.shared(blocks * w.total(products, passing), blocks * places * panels)
         steps = tiles * -(-min(s.ci, s.co) // w.lanes)
@@ -53,7 +53,7 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
         total = w.shared(blocks * (w.total(products, passing) + transforms), blocks)
     if not w.ahead:
         making = places * s.ci * panels * vectors * c.filters
-        total += w.shared(making + c.stored * filters / rate(filters), panels)
+        total += w.shared(making + c.stored * filters / c.rate(filters), panels)
     if not s.channels_last:
         total += w.squares(s.batch * s.ci * prod(s.image), s.ci, prod(s.image))
         if not w.ahead:

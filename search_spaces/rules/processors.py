@@ -1,0 +1,29 @@
+"""Kinds of processors, told by their features: no option names them."""
+
+from __future__ import annotations
+
+from whet.compiler.target import Target
+
+
+def is_zen(target: Target) -> bool:
+    """True for AMD's cores with AVX-512, Zen 4 and 5, whose third cache is near.
+
+    They are those of 2022 without the float16 arithmetic that Intel's servers have beside the rest.
+    """
+    features = target.features
+    has = all(name in features for name in ("avx512bf16", "avx512vbmi2"))
+    return has and "avx512fp16" not in features
+
+
+def is_zen4(target: Target) -> bool:
+    """True for Zen 4, which works through a vector of 512 bits in two steps."""
+    return is_zen(target) and "avxvnni" not in target.features
+
+
+def is_intel_server(target: Target) -> bool:
+    """True for cores with AVX-512 that are not AMD's: of Intel's servers.
+
+    Two vectors of 512 bits are multiplied in a cycle; the second cache is large (1 to 2 MiB), and
+    what it does not hold comes through a mesh, at a few bytes a cycle.
+    """
+    return target.vector_bytes == 64 and "avx512f" in target.features and not is_zen(target)
