@@ -21,6 +21,7 @@ from whet.compiler.codegen.llvm.intrinsics import check_intrinsics
 from whet.compiler.codegen.llvm.memory import Memory
 from whet.compiler.codegen.llvm.scope import Scope, safe
 from whet.compiler.codegen.llvm.stores import Stores
+from whet.compiler.codegen.llvm.subnormals import DECLARATIONS, flushes, flushing
 from whet.compiler.codegen.llvm.text import types as ty
 from whet.compiler.codegen.llvm.text.conversions import HALF_SUPPORT
 from whet.compiler.codegen.llvm.text.module import Module
@@ -69,7 +70,8 @@ def module_text(mod: IRModule, target: Target) -> str:
             values = f"[{MAX_ASSERT_VALUES} x i64]"
             name = f"@{signature.name}__assert_values"
             module.globals.append(f"{name} = global {values} zeroinitializer")
-        _Kernel(module, func, signature, written).generate()
+        mode = flushes(func, target)
+        _Kernel(module, func, signature, written, flushes=mode).generate()
     if module.uses:
         check_intrinsics(tuple(module.uses), machine_of(target.canonical()))
     called = module.called
@@ -119,6 +121,7 @@ class _Kernel:
         signature: its parameters.
         written: the buffers that its statements write.
         part: the name of the parallel body.
+        flushes: whether it runs in flush-to-zero mode.
         error: in a parallel body, where to say that the kernel failed.
     """
 
@@ -129,11 +132,13 @@ class _Kernel:
         signature: KernelSignature,
         written: Written,
         part: str = "",
+        flushes: bool = False,
     ) -> None:
         self.func = func
         self.signature = signature
         self.written = written
         self.part = part
+        self.flushes = flushes
         self.parts = 0
         self.scope = scope = Scope(module, part or signature.name)
         self.out, self.env, self.scalars = scope.out, scope.env, scope.scalars
@@ -186,9 +191,16 @@ class _Kernel:
     def _end(self, leave: str, head: str, failed: str) -> None:
         """Add the function to the module; ``failed`` ends it where it ended early."""
         self.stores.fence()
+        module = self.scope.module
+        if self.flushes:
+            begin, restore = flushing()
+            for declaration in DECLARATIONS:
+                module.declare(declaration)
+            self.out.allocas += begin
+            self.out.line(restore)
+            failed = f"  {restore}\n{failed}"
         self.out.line(leave)
         text = self.out.text() + (f"\n{_FAILED}{failed}" if self.scope.fails else "")
-        module = self.scope.module
         module.functions.append(f"define {head} {module.attributes} {{\n{text}\n}}")
 
     def entry(self, symbol: str) -> str:
@@ -300,7 +312,9 @@ class _Kernel:
     def _parallel(self, n: For) -> None:
         """The loop's body as a function of its own, handed to the thread pool."""
         part = f"{self.scope.name}_.part{self.parts}"
-        body = _Kernel(self.scope.module, self.func, self.signature, self.written, part)
+        body = _Kernel(
+            self.scope.module, self.func, self.signature, self.written, part, self.flushes
+        )
         body.out.define("%begin")
         self.parts += 1
         captured: dict[tuple[str, str], None] = {}  # type and value here
