@@ -2,7 +2,7 @@
 
 In cycles of one core, fitted to drawn configs (`benchmarks/cpu_kernels/gemm_estimate.py`) so that
 the config that the estimate likes best is near the best that was measured: Zen's to 36 GEMMs on
-Zen 5 and then 40 on Zen 4, with 256 and 512 bits; those of Intel's servers to 76 with 512 bits.
+Zen 5 and then 40 on Zen 4, with 256 and 512 bits; those of Intel's servers to 96 with 512 bits.
 What they know of few sets of a cache, clamped rows and B read again was set by hand for Zen.
 """
 
@@ -122,21 +122,30 @@ class Costs:
 
 ZEN = Costs()
 INTEL_SERVER = Costs(
-    caches=((22_000, 236.0), (1_320_000, 48.0), (100_000_000, 7.2), (inf, 5.0)),
-    hidden=0.45,
-    load_bound=0.5,
-    loop=3.5,
+    caches=((19800, 236.0), (1330000, 43.2), (49700000, 7.65), (inf, 5)),
+    again_far=1.79,
+    hidden=0.37,
+    load_bound=0.468,
+    tile=7.96,
+    scattered=8.0,
     segment=20.0,
-    masked=1.0,
-    sums=16.0,
-    far=(0.5, 1.4, 42.0, 60.0),
+    masked=1.21,
+    sums=2.5,
+    displaced=0.449,
+    displaced_b=2.1,
+    far=(0.499, 1.4, 46.8, 60.0),
+    near=1.04,
+    late=(0.3, 0.3, 0.15, 0.6),
+    along=0.968,
     streams=32,
-    again=0.75,
-    in_time=132.0,
-    strided=7.2,
-    strided_far=7.4,
-    rest=0.66,
+    again=0.518,
+    in_time=102.0,
+    strided=7.33,
+    strided_far=7.35,
+    square=0.208,
+    rest=0.63,
     element=3.2,
+    vector=3.02,
 )
 
 
