@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -89,6 +89,14 @@ class ConvShape:
         """True if each pixel of the result is a product of one pixel of the data alone."""
         ones = (1,) * len(self.image)
         return self.window == ones and self.strides == ones and not self.is_padded
+
+    @property
+    def picked(self) -> ConvShape:
+        """The convolution of the pixels that a strided 1x1 window meets; of others the same one."""
+        ones, none = (1,) * len(self.image), (0,) * len(self.image)
+        if self.window != ones or self.strides == ones:
+            return self
+        return replace(self, image=self.out, strides=ones, before=none, after=none)
 
     @property
     def flop(self) -> int:

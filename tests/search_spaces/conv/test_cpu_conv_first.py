@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from cpu_conv_checks import check
@@ -21,6 +23,31 @@ def test_nchw_algorithms():
     case = (1, 20, 9, 9, 24, 3, 3, 1, 1)
     for algorithm in ("direct", "im2col", "channels_last", "winograd2", "winograd4"):
         check("conv2d_nchw", case, algorithm=algorithm, count=1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_strided_points_are_picked_first(threads):
+    """Of odd images, padded ones, and ones whose picked pixels fill vectors."""
+    more = {"target": f"llvm -num_threads={threads}", "algorithm": "im2col", "count": 4}
+    check("conv2d_nchw", (2, 5, 13, 7, 9, 1, 1, (3, 2), 1), epilogue=("bias", "relu"), **more)
+    check("conv2d_nchw", (1, 4, 16, 15, 6, 1, 1, 2), packed=True, **more)
+    check("conv1d_ncw", (1, 6, 33, 5, 1, 2), **more)
+
+
+def test_picked_pixels_are_whole_vectors():
+    """No pixel is gathered lane by lane: its rows are loads and shuffles."""
+    target = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num_threads=1"
+    args = (1, 4, 32, 32, 8, 1, 1, 2)
+    task = whet.create_task(
+        "conv2d_nchw", args=(*args, 0, 1, 1, "float32", (), True), target=target
+    )
+    wanted = {"algorithm": "im2col", "columns.pick": True, "columns.copy": False}
+    config = task.config_space.nearest(wanted)
+    assert {name: config[name].val for name in wanted} == wanted
+    f, _ = built(task, config)
+    text = f.get_source("ll")
+    lanes = re.findall(r"insertelement <8 x float> .*, i64 (\d+)", text)
+    assert "<8 x i32> <i32 0, i32 2, i32 4" in text and set(lanes) <= {"0"}  # 0: a broadcast
 
 
 def test_knobs_of_other_algorithms_are_said_in_words():

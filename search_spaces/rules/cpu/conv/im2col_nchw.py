@@ -8,11 +8,15 @@
 
 Weights are broadcast and meet vectors of pixels, which go on from one row of the image to the next:
 an image of 7x7 is 49 pixels, six vectors and a bit. The copy of a panel of pixels is read once for
-each panel of channels; a 1x1 window at stride 1 may read the image itself.
+each panel of channels; a 1x1 window at stride 1 may read the image itself. One at a larger stride
+meets a few of the pixels, which are first picked out in whole vectors:
+
+    picked[c, y, x] = data[c, y * sh, x * sw]
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -27,6 +31,7 @@ from whet.search_spaces.forms.conv_shape import ConvShape
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.conv.estimate.channel_tiles import channel_tiles
 from whet.search_spaces.rules.cpu.conv.estimate.space import Choices, Space
+from whet.search_spaces.rules.cpu.conv.padded_image import vectorize_line
 from whet.search_spaces.rules.cpu.conv.weights import Storing, pack, panels
 from whet.search_spaces.rules.cpu.gemm.gemm import flattened
 from whet.search_spaces.rules.cpu.gemm.stages import or_zero, within
@@ -41,7 +46,7 @@ def space(shape: ConvShape, target: Target) -> Space:
     lanes = lanes_of(target, shape.dtype)
     pixels = prod(shape.out)
     # What is read in place has to be whole vectors: others would be gathered lane by lane.
-    in_place = shape.is_pointwise and not pixels % lanes
+    in_place = shape.picked.is_pointwise and not pixels % lanes
     choices: Choices = {
         "tile": channel_tiles(target, lanes, _CHANNELS, (shape.co,), pixels),
         "order": ["pixels", "channels"],
@@ -49,8 +54,11 @@ def space(shape: ConvShape, target: Target) -> Space:
         "copy": [True, False] if in_place else [True],
         "unroll": [u for u in (1, 2, 4) if shape.ci % u == 0],
     }
-    filters = (partial(_whole_tiles, pixels=pixels),) if in_place else ()
-    return Space("columns.", choices, filters)
+    filters: list[Callable[[Any], bool]] = [partial(_whole_tiles, pixels=pixels)] * in_place
+    if shape.picked is not shape:
+        choices = {**choices, "pick": [True, False]}
+        filters += [_reads_picked] * in_place
+    return Space("columns.", choices, tuple(filters))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +67,14 @@ class Columns:
 
     Attributes:
         cfg: has the knobs.
-        panels: the weights. columns: the copy of the image, or None.
+        panels: the weights. picked: the pixels that a strided 1x1 window meets, or None.
+        columns: the copy of the image, or None.
         flat: the sums, pixels numbered through. conv: the result.
     """
 
     cfg: Prefixed
     panels: Tensor
+    picked: Tensor | None
     columns: Tensor | None
     flat: Tensor
     conv: Tensor
@@ -82,7 +92,10 @@ class Columns:
             given: the operands, the image (N, C, spatial ...).
             name: of the result.
         """
-        shape, data = given.form.shape, given.data
+        shape, data, picked = given.form.shape, given.data, None
+        if shape.picked is not shape and cfg["columns.pick"].val:
+            data = picked = _picked(shape, data)
+            shape = shape.picked
         mr, nr = cfg["columns.tile"].val
         pixels, extents = prod(shape.out), (*shape.window, shape.ci)
 
@@ -106,7 +119,7 @@ class Columns:
             lambda b, o, *place: flat(b, o, flattened([*place], [*shape.out])),
             name=name,
         )
-        return Columns(cfg, weights, columns, flat, conv)
+        return Columns(cfg, weights, picked, columns, flat, conv)
 
     def schedule(self, s: Schedule, how: Storing) -> None:
         """Schedule all stages but the inlined ones."""
@@ -122,12 +135,27 @@ class Columns:
         register_tile(stage, [b, *window, channel], [inner, *own])
         how.threads.run(how.out, outer)
         pack(s, self.panels, how)
+        if self.picked is not None:
+            axes = self.picked.op.axis
+            vectorize_line(s[self.picked], axes[-1])
+            if how.threads.parallel:
+                s[self.picked].parallel(s[self.picked].fuse(*axes[:-1]))
         if columns is not None:
             s[columns].vectorize(columns.op.axis[-1])
             if is_pixels:
                 s[columns].compute_at(how.out, outer)
             elif how.threads.parallel:
                 s[columns].parallel(s[columns].fuse(*columns.op.axis[:2]))
+
+
+def _picked(shape: ConvShape, data: Tensor) -> Tensor:
+    """The pixels that a strided 1x1 window meets."""
+
+    def element(b: Any, c: Any, *out: Any) -> Any:
+        place = [i * n - first for i, n, first in zip(out, shape.strides, shape.before)]
+        return or_zero(data(b, c, *place), within(place, shape))
+
+    return te.compute((shape.batch, shape.ci, *shape.out), element, name="picked")
 
 
 def _place(shape: ConvShape, p: Any) -> list[Any]:
@@ -173,6 +201,11 @@ def _loops(out: Stage, cfg: Any, is_pixels: bool, share: bool) -> tuple[IterVar,
     outer, tile = out.split(first, factor=cfg["columns.block"].val)
     register_tile(out, [b, outer, second, tile], [oi, pi])
     return out.fuse(b, outer) if share else outer, tile
+
+
+def _reads_picked(c: Any) -> bool:
+    """What is read in place is read pixel by pixel, or picked."""
+    return bool(c["copy"].val or c["pick"].val)
 
 
 def _whole_tiles(c: Any, pixels: int) -> bool:

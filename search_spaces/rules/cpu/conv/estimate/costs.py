@@ -233,6 +233,18 @@ class Work:
         cycles = vectors * c.copy + c.written * self.image / c.rate(2 * self.image)
         return self.shared(cycles, self.shape.batch * self.shape.padded[0])
 
+    def picked(self) -> float:
+        """Cycles of a copy of the pixels that a strided 1x1 window meets, in whole vectors."""
+        c, s = self.costs, self.shape
+        rows = s.batch * s.ci * prod(s.out[:-1])
+        many = rows * s.out[-1]
+        read = min(many * s.strides[-1], rows * s.image[-1]) * self.size
+        cycles = rows * -(-s.out[-1] // self.lanes) * c.copy * s.strides[-1]
+        cycles += read / c.rate(self.image) + c.written * many * self.size / c.rate(
+            2 * many * self.size
+        )
+        return self.shared(cycles, rows)
+
     def shared(self, cycles: float, trips: int) -> float:
         """Cycles of a loop that the threads share, of so many trips; one that they must begin.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -130,6 +131,8 @@ def planes(w: Work, k: Knobs) -> float:
 def columns(w: Work, k: Knobs) -> float:
     """With the channels first, im2col: channels by pixels."""
     c, s = w.costs, w.shape
+    if s.picked is not s and k["pick"]:
+        return columns(replace(w, shape=s.picked), k) + w.picked()
     mr, nr = k["tile"]
     vectors = nr // w.lanes
     tiles, panels = -(-w.pixels // nr), -(-s.co // mr)
