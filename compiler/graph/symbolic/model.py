@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,12 @@ import numpy as np
 from whet.compiler.abi.extent import Shape, Symbol, evaluate
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.tuned_by import TunedBy
-from whet.compiler.errors import ArgumentError, ArtifactError, MissingName, OutOfMemoryError
+from whet.compiler.errors import ArgumentError, MissingName, OutOfMemoryError
 from whet.compiler.graph.ir import Value
 from whet.compiler.graph.memory import Arena
 from whet.compiler.graph.model import Call, Model, fitting, new_array, no_memory
 from whet.compiler.graph.symbolic.sizes import Dynamic
+from whet.compiler.homes import imported
 from whet.compiler.runtime.module import Module
 
 
@@ -217,20 +217,9 @@ class SymbolicModel(Model):
         """
         raise self._refused("profile")
 
-    def export(
-        self, path: str | os.PathLike[str], name: str = "", more: Sequence[Model] = ()
-    ) -> None:
-        """Refused: a package holds a model of fixed sizes.
-
-        Raises:
-            ArtifactError: always.
-        """
-        names = ", ".join(self.ranges)
-        raise ArtifactError(
-            f"export({str(path)!r})",
-            f"a package holds a model of fixed sizes, and {names} of this one are symbols",
-            "export models of the sizes that are needed: shapes={'batch': 1}",
-        )
+    def _more_of_description(self) -> dict[str, Any]:
+        described: dict[str, Any] = imported("whet.compiler.graph.symbolic.image:described")(self)
+        return described
 
     def _refused(self, method: str) -> ArgumentError:
         return ArgumentError(*self._refusal(f"{method}(...)"))
