@@ -29,6 +29,16 @@ from whet.compiler.tir.visit.rewrite import nodes
 _DEPTH = 4  # rows of a contraction's tile
 
 
+class NeedsNumbers(ArgumentError):
+    """Groups of a model have no kernel for any size.
+
+    Attributes:
+        values: the names of what they make.
+    """
+
+    values: tuple[str, ...] = ()
+
+
 def symbols_in(sizes: SymbolicGraph, group: Fused) -> tuple[str, ...]:
     """The symbols in a group's sizes, in the order of their ranges."""
     found: set[str] = set()
@@ -52,7 +62,7 @@ def open_kernel(
         name: its symbol.
 
     Raises:
-        ArgumentError: an operator of the group needs sizes that are numbers.
+        NeedsNumbers: an operator of the group needs sizes that are numbers.
     """
     symbols = symbols_in(sizes, group)
     by_name = {s: te.var(f"s{k}", "int64") for k, s in enumerate(symbols)}
@@ -66,11 +76,13 @@ def open_kernel(
     except (WhetError, TypeError, ValueError, AttributeError) as error:
         origins = ", ".join(n.origin or n.operator for n in group.nodes)
         (why, *_) = str(error).splitlines() or [type(error).__name__]
-        raise ArgumentError(
+        refused = NeedsNumbers(
             f"a kernel for any {', '.join(symbols)} of: {origins}",
             f"an operator needs sizes that are numbers: {why}",
             buckets_of({s: sizes.ranges[s] for s in symbols}),
-        ) from error
+        )
+        refused.values = tuple(v.name for n in group.nodes for v in n.outputs)
+        raise refused from error
 
 
 def _computed(

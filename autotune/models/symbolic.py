@@ -12,7 +12,7 @@ from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.compiled import NAME
 from whet.autotune.models.constants import SharedConstants, Stored
 from whet.autotune.models.kernels import Kernel, built, structure_of
-from whet.autotune.models.open_kernels import open_kernel, symbols_in
+from whet.autotune.models.open_kernels import NeedsNumbers, open_kernel, symbols_in
 from whet.autotune.models.steps import Steps
 from whet.autotune.models.symbolic_groups import GroupTasks, SymbolicGroups
 from whet.autotune.tasks.task import Task
@@ -81,7 +81,7 @@ class _Plan:
         self.arena = self._arena()
         self._check_memory()
         self.calls: list[SymbolicCall] = []
-        self.steps = [self._step(g) for g in groups.groups]
+        self.steps = self._all_steps()
 
     def model(self) -> SymbolicModel:
         """The model."""
@@ -141,6 +141,23 @@ class _Plan:
             raise too_large(self.sizes.ranges, self.arena.size) from error
 
     # --- steps -----------------------------------------------------------------------------------
+
+    def _all_steps(self) -> list[SizedStep | RowStep]:
+        """The calls of all groups' kernels.
+
+        Raises:
+            NeedsNumbers: some have none; the first one's error has the values of all.
+        """
+        found, refused = [], []
+        for group in self.groups.groups:
+            try:
+                found.append(self._step(group))
+            except NeedsNumbers as error:
+                refused.append(error)
+        if refused:
+            refused[0].values = tuple(v for error in refused for v in error.values)
+            raise refused[0]
+        return found
 
     def _step(self, group: Fused) -> SizedStep | RowStep:
         """The calls of a group's kernels."""

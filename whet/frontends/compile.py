@@ -77,6 +77,25 @@ def compile(
     return found
 
 
+def compile_family(
+    family: Family,
+    target: Target | str | Mapping[str, Any] | None = None,
+    log: str | os.PathLike[str] | Any = None,
+) -> SymbolicModel:
+    """One model for all sizes of a family's ranges, as of :func:`compile`.
+
+    Args:
+        family: its graphs.
+        target, log: as of :func:`compile`.
+
+    Raises:
+        ArgumentError, TargetError, LogError: as of :func:`compile`.
+    """
+    chosen = _target(target)
+    build = _Build(None, None, chosen, target, log, None, time.monotonic())
+    return build.symbolic(family, _cache(True))
+
+
 def _traced(model: Any, shapes: Any, inputs: Sequence[Any] | None) -> tuple[Any, Any]:
     """A module as a program, which needs no inputs any more; any other model as it is."""
     from whet.frontends.symbols import has_ranges
