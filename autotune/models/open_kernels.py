@@ -26,6 +26,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import PrimExpr, ProducerLoad, Var
 from whet.compiler.tir.visit.rewrite import nodes
 
+_THREADS = 128  # of a block of a GPU
 _DEPTH = 4  # rows of a contraction's tile
 
 
@@ -138,9 +139,22 @@ def scheduled(outputs: Sequence[Tensor], target: Target) -> Schedule:
         else:
             kept.add(op)
     for op in ops:
-        if op in kept and op.axis:
+        if op in kept and target.kind.row.has_threads:
+            _threads(s[op], op)
+        elif op in kept and op.axis:
             _loops(s[op], op, target)
     return s
+
+
+def _threads(stage: Stage, op: ComputeOp) -> None:
+    """A GPU's thread for each element, which sums by itself."""
+    every = list(op.axis)
+    if not every:
+        raise ArgumentError(f"{op.name}", "a result without dimensions has no threads")
+    whole = stage.fuse(*every) if len(every) > 1 else every[0]
+    block, thread = stage.split(whole, _THREADS)
+    stage.bind(block, te.thread_axis("blockIdx.x"))
+    stage.bind(thread, te.thread_axis("threadIdx.x"))
 
 
 def _loops(stage: Stage, op: ComputeOp, target: Target) -> None:

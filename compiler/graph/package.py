@@ -112,6 +112,12 @@ def _check_alike(request: str, models: Sequence[AnyModel]) -> None:
 def _described(request: str, model: AnyModel) -> tuple[Library, bytes, Json, memoryview]:
     """A model's library and its bytes, its description, its constants."""
     if model.on_device:
+        if hasattr(model, "ranges"):
+            raise ArtifactError(
+                request,
+                f"a GPU's model in a file has one size, and {', '.join(model.ranges)} are symbols",
+                "export a model of each size: shapes={'batch': 1}",
+            )
         if isinstance(model, BucketModel):
             raise ArtifactError(
                 request,

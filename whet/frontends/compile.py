@@ -246,11 +246,12 @@ class _Build:
         from whet.autotune.models.steps import Steps
         from whet.autotune.models.symbolic import symbolic_model
 
-        if self.target.kind != "llvm":
+        if self.target.kind not in ("llvm", "cuda"):
             raise TargetError(
                 f"a model with the symbols {', '.join(family.ranges)} for {self.target.kind}",
-                "sizes stay symbols in models for CPUs", "shapes={'batch': [1, 8]} are buckets",
-            )  # fmt: skip
+                "sizes stay symbols in models for llvm and cuda",
+                "shapes={'batch': [1, 8]} are buckets",
+            )
         steps = Steps("compiling", self.began)
         with self._records():
 
@@ -258,7 +259,7 @@ class _Build:
                 steps.at(f"its graph at {', '.join(f'{n}={k}' for n, k in sizes.items())}")
                 return family.at(sizes)
 
-            return symbolic_model(at, family.ranges, self.target, cache, steps)
+            return symbolic_model(at, family.ranges, self.target, cache, steps, self.device)
 
     def _records(self, depth: int = 6) -> contextlib.AbstractContextManager[Any]:
         """The log in force."""
