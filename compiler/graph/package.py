@@ -113,9 +113,10 @@ def _described(request: str, model: AnyModel) -> tuple[Library, bytes, Json, mem
     """A model's library and its bytes, its description, its constants."""
     if model.on_device:
         if hasattr(model, "ranges"):
+            names = ", ".join(model.ranges)
             raise ArtifactError(
                 request,
-                f"a GPU's model in a file has one size, and {', '.join(model.ranges)} are symbols",
+                f"a GPU's model in a file has one size; symbols of this one: {names}",
                 "export a model of each size: shapes={'batch': 1}",
             )
         if isinstance(model, BucketModel):

@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_refused(model, tmp_path):
     out = whet.nd.empty((2, 8), "float32", whet.device(EMULATOR))
     with pytest.raises(ArgumentError, match=r"the array is float32\[2, 8\]"):
         model.run([drawn(3, 4, 8)], [out])
-    with pytest.raises(ArtifactError, match="batch, length are symbols\n  export a model of each"):
+    with pytest.raises(ArtifactError, match="of this one: batch, length\n  export a model of each"):
         model.export(tmp_path / "m.whet")
     with pytest.raises(ArgumentError, match="of this model are symbols"):
         model.dump(drawn(1, 3, 8))
