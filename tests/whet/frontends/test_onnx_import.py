@@ -193,7 +193,7 @@ def test_damaged_files(tmp_path):
     path = tmp_path / "broken.onnx"
     for bad in (data[: len(data) // 2], b"", b"not a model" * 10):
         path.write_bytes(bad)
-        with pytest.raises(ArgumentError, match="broken.onnx.*: it is no ONNX model: "):
+        with pytest.raises(ArgumentError, match=r"broken.onnx.*: it is no ONNX model: "):
             from_onnx(path)
     with pytest.raises(ArgumentError, match="there is no such file"):
         from_onnx(tmp_path / "none.onnx")
