@@ -7,6 +7,7 @@ vector wide and four deep, whatever the size, and a guard does what is left.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from whet.compiler import driver, te
@@ -14,6 +15,7 @@ from whet.compiler.abi.extent import Extent, evaluate, symbols_of
 from whet.compiler.abi.extent_expr import from_expr, to_expr
 from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph.fusion import Fused
+from whet.compiler.graph.ir import Node, Value
 from whet.compiler.graph.kinds import tensors_of
 from whet.compiler.graph.symbolic.family import SymbolicGraph, buckets_of, integers
 from whet.compiler.graph.symbolic.rows import sized
@@ -98,8 +100,28 @@ def _computed(
             known[d] = to_expr(d, symbols)
     own, _ = sized(sizes, group, known)
     tensors = [te.placeholder(v.shape, v.dtype, f"p{k}") for k, v in enumerate(own.inputs)]
-    made = tensors_of(own.nodes, dict(zip(own.inputs, tensors)))
+    made = tensors_of(_with_copies(own.nodes), dict(zip(own.inputs, tensors)))
     return tensors, [made[v] for v in own.outputs]
+
+
+def _with_copies(given: Sequence[Node]) -> list[Node]:
+    """Nodes whose products read no operand along the rows of what they make.
+
+    ``a @ b.T`` reads both along memory: elements beside each other are sums of their own, without
+    vectors. A transposed copy of ``b`` costs next to nothing beside that.
+    """
+    found: list[Node] = []
+    for n in given:
+        b = n.inputs[1] if n.attrs.get("transpose_b") else None
+        if b is None:
+            found.append(n)
+            continue
+        axes = [*range(len(b.shape) - 2), len(b.shape) - 1, len(b.shape) - 2]
+        turned = Value(f"{b.name}.transposed", tuple(b.shape[k] for k in axes), b.dtype)
+        found.append(Node("transpose", (b,), (turned,), {"axes": tuple(axes)}))
+        inputs = (n.inputs[0], turned, *n.inputs[2:])
+        found.append(replace(n, inputs=inputs, attrs={**n.attrs, "transpose_b": False}))
+    return found
 
 
 def _check(
@@ -132,8 +154,7 @@ def scheduled(outputs: Sequence[Tensor], target: Target) -> Schedule:
     for op in ops:
         if op in kept:
             continue
-        moves = all(type(b) is ProducerLoad for b in op.body)
-        again = any(r.reduce_axis and not moves for r in readers.get(op, ()))
+        again = any(r.reduce_axis for r in readers.get(op, ())) and not _only_moves(op)
         if not op.reduce_axis and op.num_outputs == 1 and not again:
             s[op].compute_inline()
         else:
@@ -144,6 +165,17 @@ def scheduled(outputs: Sequence[Tensor], target: Target) -> Schedule:
         elif op in kept and op.axis:
             _loops(s[op], op, target)
     return s
+
+
+def _only_moves(op: ComputeOp) -> bool:
+    """True for a stage that copies elements, those along its last axis in the order of memory.
+
+    A contraction that read through a transpose would have no vectors: it reads a copy.
+    """
+    if not op.axis or any(type(b) is not ProducerLoad for b in op.body):
+        return False
+    last = op.axis[-1].var
+    return all(b.indices and any(x is last for x in nodes((b.indices[-1],))) for b in op.body)
 
 
 def _threads(stage: Stage, op: ComputeOp) -> None:
