@@ -172,10 +172,11 @@ def _only_moves(op: ComputeOp) -> bool:
 
     A contraction that read through a transpose would have no vectors: it reads a copy.
     """
-    if not op.axis or any(type(b) is not ProducerLoad for b in op.body):
+    reads = [b for b in op.body if isinstance(b, ProducerLoad) and b.indices]
+    if not op.axis or len(reads) < len(op.body):
         return False
     last = op.axis[-1].var
-    return all(b.indices and any(x is last for x in nodes((b.indices[-1],))) for b in op.body)
+    return all(any(x is last for x in nodes((b.indices[-1],))) for b in reads)
 
 
 def _threads(stage: Stage, op: ComputeOp) -> None:
