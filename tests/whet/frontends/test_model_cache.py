@@ -150,6 +150,18 @@ def test_a_program_is_not_traced_again(folder, monkeypatch):
     assert len(traced) == 1 + len(others)
 
 
+def test_programs_whose_sizes_have_other_names_and_ranges(folder):
+    torch = pytest.importorskip("torch")
+    module, x = torch.nn.ReLU(), torch.randn(3, 6)
+    for name, most in (("batch", 9), ("many", 9), ("many", 8), ("batch", 9)):
+        dim = torch.export.Dim(name, min=2, max=most)
+        program = torch.export.export(module, (x,), dynamic_shapes=({0: dim},))
+        found = whet.compile(program, target=TARGET)
+        assert {n: (r.low, r.high) for n, r in found.ranges.items()} == {name: (2, most)}
+        assert (found(x) == module(x).numpy()).all()
+    assert len(entries(folder, "model")) == 3
+
+
 def test_each_part_of_the_key_counts(folder, tmp_path, monkeypatch):
     target = whet.Target(TARGET).canonical()
     log, other_log = tmp_path / "a.db", tmp_path / "b.db"

@@ -24,6 +24,7 @@ def digest_of(program: ExportedProgram) -> str | None:
     signature = program.graph_signature
     lines = [repr(signature.input_specs), repr(signature.output_specs)]
     lines += [f"{s}: {r}" for s, r in program.range_constraints.items()]
+    lines.append(repr(_names(torch, program)))
     for node in program.graph.nodes:
         if node.op not in ("placeholder", "call_function", "output"):
             return None
@@ -39,6 +40,14 @@ def digest_of(program: ExportedProgram) -> str | None:
         found.update(f"\n{name} {x.dtype} {tuple(x.shape)}\n".encode())
         found.update(_bytes(torch, x))
     return found.hexdigest()
+
+
+def _names(torch: Any, program: ExportedProgram) -> list[Any]:
+    """The names of open sizes, which the model has from their ``Dim``."""
+    metas = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
+    sizes = [d for m in metas if isinstance(m, torch.Tensor) for d in m.shape]
+    envs = {id(d.node.shape_env): d.node.shape_env for d in sizes if isinstance(d, torch.SymInt)}
+    return [sorted(getattr(e, "source_name_to_debug_name", {}).items()) for e in envs.values()]
 
 
 def _first(pair: tuple[str, Any]) -> str:
