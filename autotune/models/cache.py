@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import operator
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache as once
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from whet.compiler import settings
 from whet.compiler.abi.artifact import Artifact
 from whet.compiler.content_cache import MEBIBYTE, ContentCache, digest
 from whet.compiler.graph import image
+from whet.compiler.graph.buckets import BucketModel
 from whet.compiler.graph.model import Model
+from whet.compiler.graph.symbolic.sizes import Dynamic
 from whet.compiler.homes import imported
 from whet.compiler.jit.llvm import version
 from whet.compiler.runtime.arrays.device import Device
@@ -61,7 +64,7 @@ class ModelCache:
             folder = Path(cache)
         return None if folder is None else ModelCache(folder, named=not isinstance(cache, bool))
 
-    def model(self, key: str, device: Device | None = None) -> Model | None:
+    def model(self, key: str, device: Device | None = None) -> Model | BucketModel | None:
         """The model of a key; None: there is none that is whole.
 
         Args:
@@ -70,15 +73,17 @@ class ModelCache:
         """
         return self._found(key, ".model", lambda index, data: _model(index, data, device))
 
-    def keep_model(self, key: str, model: Model) -> None:
-        """Keep a model, if it can be."""
-        described, kernels = image.described(model), model._kernels.values()
+    def keep_model(self, key: str, model: Model | BucketModel) -> None:
+        """Keep a model, if it can be; of several sizes for a GPU the kernels alone are kept."""
+        if model.on_device and (isinstance(model, BucketModel) or hasattr(model, "ranges")):
+            return
+        described, kernels = image.described(model), image.kernels_of(model).values()
         if model.on_device:
             described["uploads"], constants = imported(f"{_OF_DEVICES}:uploads_of")(model)
             entries, blobs = image.parts(kernels)
         else:
-            entries, blobs = image.parts([model._function, *kernels])
-            constants = model._constants
+            entries, blobs = image.parts([*image.functions_of(model), *kernels])
+            constants = image.models_of(model)[0]._constants
         index = {"artifacts": entries, "models": [described]}
         self._keep(key, ".model", index, [*blobs, constants.data])
 
@@ -127,17 +132,21 @@ def _artifacts(index: Mapping[str, Any], data: memoryview) -> list[Artifact]:
     return [image.artifact_of(*one) for one in pairs]
 
 
-def _model(index: Mapping[str, Any], data: memoryview, device: Device | None) -> Model:
+def _model(
+    index: Mapping[str, Any], data: memoryview, device: Device | None
+) -> Model | BucketModel:
     artifacts = _artifacts(index, data)
     (described,) = index["models"]
     place = described["constants"]
     constants = np.frombuffer(data, np.uint8, place["size"], place["offset"])
-    function = None if "uploads" in described else artifacts.pop(0)
-    kernels = {a.signatures[0].name: Module.from_artifact(a) for a in artifacts}
-    if function is None:
+    many = 0 if "uploads" in described else len(described.get("buckets", "1"))
+    functions, own = artifacts[:many], artifacts[many:]
+    kernels = {a.signatures[0].name: Module.from_artifact(a) for a in own}
+    if not functions:
         found: Model = imported(f"{_OF_DEVICES}:restored")(described, kernels, constants, device)
         return found
-    return image.restored(described, image.linked(function, kernels), kernels, constants)
+    linked = [image.linked(one, kernels) for one in functions]
+    return image.restored(described, linked, kernels, constants)
 
 
 def kernel_key(task: str, config: str) -> str | None:
@@ -147,27 +156,29 @@ def kernel_key(task: str, config: str) -> str | None:
 
 def model_key(
     model: Any,
-    shapes: Mapping[str, Any] | None,
+    shapes: Any,
     target: Target,
     log: Any,
     constants: Mapping[str, np.ndarray] | None,
+    content: str | None = None,
 ) -> str | None:
     """The digest of what a model is made from; None where that is not known without building it.
 
     Args:
         model, shapes, log, constants: as of :func:`whet.compile`; of models, a file or its bytes.
         target: canonical.
+        content: of what is no file, a digest that tells it from all others.
     """
     if _passes_are_changed() or _configs_are_given():
         return None
-    content, records = _content(model), _records(log)
+    content, records = content or _content(model), _records(log)
     if content is None or records is None:
         return None
-    given = sorted((name, str(a.dtype), a.shape, a.tobytes()) for name, a in _arrays(constants))
     try:
-        texts = json.dumps(
-            {str(k): _plain(v) for k, v in dict(shapes or {}).items()}, sort_keys=True
-        )
+        given = sorted((name, str(a.dtype), a.shape, a.tobytes()) for name, a in _arrays(constants))
+        symbols: dict[Dynamic, int] = {}
+        sizes = _plain(shapes or {}, symbols)
+        texts = json.dumps(sizes, sort_keys=not symbols)  # the first name is the symbol's
     except (TypeError, ValueError):
         return None  # whoever reads them says what is wrong
     return digest("model", content, texts, repr(given), target.key, records, _built_by())
@@ -177,8 +188,19 @@ def _arrays(constants: Mapping[str, Any] | None) -> list[tuple[str, np.ndarray]]
     return [(str(name), np.asarray(a)) for name, a in dict(constants or {}).items()]
 
 
-def _plain(shape: Any) -> Any:
-    return int(shape) if isinstance(shape, int | np.integer) else [int(d) for d in shape]
+def _plain(shapes: Any, symbols: dict[Dynamic, int]) -> Any:
+    """Sizes as JSON-able data; a range by its bounds, and by which of the symbols it is."""
+    if isinstance(shapes, Mapping):
+        return {str(k): _plain(v, symbols) for k, v in shapes.items()}
+    if isinstance(shapes, Dynamic):
+        return {
+            "low": shapes.low,
+            "high": shapes.high,
+            "is": symbols.setdefault(shapes, len(symbols)),
+        }
+    if isinstance(shapes, Sequence) and not isinstance(shapes, str | bytes):
+        return [_plain(one, symbols) for one in shapes]
+    return operator.index(shapes)
 
 
 def _content(model: Any) -> str | None:

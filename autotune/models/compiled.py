@@ -63,7 +63,8 @@ def compiled_all(
         if isinstance(graph.constants, dict):
             graph.constants.clear()
     size, memory = constants.size, constants.memory()
-    return [plan.model(size, memory) for plan in plans]
+    names = [NAME] if len(plans) == 1 else [f"{NAME}_{k}" for k in range(len(plans))]
+    return [plan.model(size, memory, name) for plan, name in zip(plans, names)]
 
 
 def plans_of(
@@ -176,18 +177,19 @@ class Plan:
             )  # fmt: skip
         return calls
 
-    def model(self, size: int, memory: np.ndarray) -> Model:
+    def model(self, size: int, memory: np.ndarray, name: str) -> Model:
         """The model.
 
         Args:
             size: bytes of the constants.
             memory: the constants.
+            name: the symbol of the function that runs it.
         """
         steps = [Step(c.kernel, c.places) for c in self.calls]
         inputs, outputs = self.graph.inputs, self.graph.outputs
-        func = model_function(NAME, inputs, outputs, size, self.arena.size, steps)
+        func = model_function(name, inputs, outputs, size, self.arena.size, steps)
         with self.target:
-            artifact = driver.compile_module(driver.lower(func, name=NAME), self.target)
+            artifact = driver.compile_module(driver.lower(func, name=name), self.target)
         function = linked(artifact, self.modules)
         return Model(inputs, outputs, function, self.modules, memory, self.arena, self.calls)
 

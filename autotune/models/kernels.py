@@ -157,13 +157,13 @@ def built(task: Task, cache: ModelCache | None = None) -> Kernel:
         if known is not None:
             return Kernel(symbol, Module.from_artifact(known), resolved.tuned_by)
         schedule, args = task.instantiate(config)
-        module = _with_code(driver.build(schedule, args, task.target, name=symbol))
+        module = with_code(driver.build(schedule, args, task.target, name=symbol))
         if cache is not None and key is not None:
             cache.keep_kernel(key, module.artifact)
     return Kernel(symbol, module, resolved.tuned_by)
 
 
-def _with_code(module: Module) -> Module:
+def with_code(module: Module) -> Module:
     """The module that holds a kernel's code: of a GPU's the device's part, which launches, too."""
     parts = [m for m in module.imported_modules if m.artifact.plans]
     return parts[0] if len(parts) == 1 and not module.artifact.object else module

@@ -47,7 +47,7 @@ def device_models(
             'models run on "llvm" and "cuda"',
         )
     where = device or Device("cuda")
-    constants = _Uploaded(graphs)
+    constants = Uploaded(graphs)
     plans = plans_of(graphs, target, constants, cache, steps)
     held = DeviceConstants(constants.size, constants.uploads(), where)
     return [
@@ -56,7 +56,7 @@ def device_models(
     ]
 
 
-class _Uploaded(Constants):
+class Uploaded(Constants):
     """Constants that a device takes: equal arrays, packed by equal programs, are there once."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:

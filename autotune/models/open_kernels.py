@@ -7,6 +7,7 @@ vector wide and four deep, whatever the size, and a guard does what is left.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from whet.compiler import driver, te
@@ -14,6 +15,7 @@ from whet.compiler.abi.extent import Extent, evaluate, symbols_of
 from whet.compiler.abi.extent_expr import from_expr, to_expr
 from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph.fusion import Fused
+from whet.compiler.graph.ir import Node, Value
 from whet.compiler.graph.kinds import tensors_of
 from whet.compiler.graph.symbolic.family import SymbolicGraph, buckets_of, integers
 from whet.compiler.graph.symbolic.rows import sized
@@ -26,7 +28,18 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.expr import PrimExpr, ProducerLoad, Var
 from whet.compiler.tir.visit.rewrite import nodes
 
+_THREADS = 128  # of a block of a GPU
 _DEPTH = 4  # rows of a contraction's tile
+
+
+class NeedsNumbers(ArgumentError):
+    """Groups of a model have no kernel for any size.
+
+    Attributes:
+        values: the names of what they make.
+    """
+
+    values: tuple[str, ...] = ()
 
 
 def symbols_in(sizes: SymbolicGraph, group: Fused) -> tuple[str, ...]:
@@ -52,7 +65,7 @@ def open_kernel(
         name: its symbol.
 
     Raises:
-        ArgumentError: an operator of the group needs sizes that are numbers.
+        NeedsNumbers: an operator of the group needs sizes that are numbers.
     """
     symbols = symbols_in(sizes, group)
     by_name = {s: te.var(f"s{k}", "int64") for k, s in enumerate(symbols)}
@@ -66,11 +79,13 @@ def open_kernel(
     except (WhetError, TypeError, ValueError, AttributeError) as error:
         origins = ", ".join(n.origin or n.operator for n in group.nodes)
         (why, *_) = str(error).splitlines() or [type(error).__name__]
-        raise ArgumentError(
+        refused = NeedsNumbers(
             f"a kernel for any {', '.join(symbols)} of: {origins}",
             f"an operator needs sizes that are numbers: {why}",
             buckets_of({s: sizes.ranges[s] for s in symbols}),
-        ) from error
+        )
+        refused.values = tuple(v.name for n in group.nodes for v in n.outputs)
+        raise refused from error
 
 
 def _computed(
@@ -85,8 +100,28 @@ def _computed(
             known[d] = to_expr(d, symbols)
     own, _ = sized(sizes, group, known)
     tensors = [te.placeholder(v.shape, v.dtype, f"p{k}") for k, v in enumerate(own.inputs)]
-    made = tensors_of(own.nodes, dict(zip(own.inputs, tensors)))
+    made = tensors_of(_with_copies(own.nodes), dict(zip(own.inputs, tensors)))
     return tensors, [made[v] for v in own.outputs]
+
+
+def _with_copies(given: Sequence[Node]) -> list[Node]:
+    """Nodes whose products read no operand along the rows of what they make.
+
+    ``a @ b.T`` reads both along memory: elements beside each other are sums of their own, without
+    vectors. A transposed copy of ``b`` costs next to nothing beside that.
+    """
+    found: list[Node] = []
+    for n in given:
+        b = n.inputs[1] if n.attrs.get("transpose_b") else None
+        if b is None:
+            found.append(n)
+            continue
+        axes = [*range(len(b.shape) - 2), len(b.shape) - 1, len(b.shape) - 2]
+        turned = Value(f"{b.name}.transposed", tuple(b.shape[k] for k in axes), b.dtype)
+        found.append(Node("transpose", (b,), (turned,), {"axes": tuple(axes)}))
+        inputs = (n.inputs[0], turned, *n.inputs[2:])
+        found.append(replace(n, inputs=inputs, attrs={**n.attrs, "transpose_b": False}))
+    return found
 
 
 def _check(
@@ -119,16 +154,40 @@ def scheduled(outputs: Sequence[Tensor], target: Target) -> Schedule:
     for op in ops:
         if op in kept:
             continue
-        moves = all(type(b) is ProducerLoad for b in op.body)
-        again = any(r.reduce_axis and not moves for r in readers.get(op, ()))
+        again = any(r.reduce_axis for r in readers.get(op, ())) and not _only_moves(op)
         if not op.reduce_axis and op.num_outputs == 1 and not again:
             s[op].compute_inline()
         else:
             kept.add(op)
     for op in ops:
-        if op in kept and op.axis:
+        if op in kept and target.kind.row.has_threads:
+            _threads(s[op], op)
+        elif op in kept and op.axis:
             _loops(s[op], op, target)
     return s
+
+
+def _only_moves(op: ComputeOp) -> bool:
+    """True for a stage that copies elements, those along its last axis in the order of memory.
+
+    A contraction that read through a transpose would have no vectors: it reads a copy.
+    """
+    reads = [b for b in op.body if isinstance(b, ProducerLoad) and b.indices]
+    if not op.axis or len(reads) < len(op.body):
+        return False
+    last = op.axis[-1].var
+    return all(any(x is last for x in nodes((b.indices[-1],))) for b in reads)
+
+
+def _threads(stage: Stage, op: ComputeOp) -> None:
+    """A GPU's thread for each element, which sums by itself."""
+    every = list(op.axis)
+    if not every:
+        raise ArgumentError(f"{op.name}", "a result without dimensions has no threads")
+    whole = stage.fuse(*every) if len(every) > 1 else every[0]
+    block, thread = stage.split(whole, _THREADS)
+    stage.bind(block, te.thread_axis("blockIdx.x"))
+    stage.bind(thread, te.thread_axis("threadIdx.x"))
 
 
 def _loops(stage: Stage, op: ComputeOp, target: Target) -> None:

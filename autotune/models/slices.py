@@ -55,7 +55,7 @@ def in_slices(graph: Graph, target: Target) -> Graph:
     many = batch_of(graph)
     if target.kind not in ("llvm", "c") or many < 2:
         return graph
-    sizes = [b for b in range(1, many + 1) if many % b == 0 and many // b <= _MOST_SLICES]
+    sizes = [many // n for n in range(min(many, _MOST_SLICES), 0, -1) if many % n == 0]
     groups = fused(graph)
     work = _Work(graph, groups, target)
     chosen = _cheapest(work, sizes)

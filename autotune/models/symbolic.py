@@ -11,14 +11,16 @@ import numpy as np
 from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.compiled import NAME
 from whet.autotune.models.constants import SharedConstants, Stored
-from whet.autotune.models.kernels import Kernel, built, structure_of
-from whet.autotune.models.open_kernels import open_kernel, symbols_in
+from whet.autotune.models.kernels import Kernel, built, structure_of, with_code
+from whet.autotune.models.on_device import Uploaded
+from whet.autotune.models.open_kernels import NeedsNumbers, open_kernel, symbols_in
 from whet.autotune.models.steps import Steps
 from whet.autotune.models.symbolic_groups import GroupTasks, SymbolicGroups
 from whet.autotune.tasks.task import Task
 from whet.compiler import driver
 from whet.compiler.abi.extent import Operation, Symbol
 from whet.compiler.errors import ArgumentError
+from whet.compiler.graph.device_constants import DeviceConstants
 from whet.compiler.graph.executor import ARENA, Place
 from whet.compiler.graph.fusion import Fused
 from whet.compiler.graph.image import linked
@@ -34,6 +36,7 @@ from whet.compiler.graph.symbolic.sizes import (
     most_each,
     most_elements,
 )
+from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
@@ -47,20 +50,23 @@ def symbolic_model(
     target: Target,
     cache: ModelCache | None = None,
     steps: Steps | None = None,
+    device: Device | None = None,
 ) -> SymbolicModel:
     """A model that runs here, for any sizes of some ranges.
 
     Args:
         at: gives the graph as the model's file has it, for sizes of the symbols.
         ranges: symbol -> its range.
-        target: canonical, of a CPU.
+        target: canonical.
         cache: where kernels may be already, and are kept.
         steps: where kernels are told of.
+        device: where a GPU's runs; None: the first one.
 
     Raises:
         ArgumentError: the model is not the same for all sizes, or an operator needs numbers.
     """
-    return _Plan(SymbolicGroups(at, ranges, target), cache, steps or Steps()).model()
+    plan = _Plan(SymbolicGroups(at, ranges, target), cache, steps or Steps())
+    return plan.device_model(device) if target.kind.row.has_threads else plan.model()
 
 
 class _Plan:
@@ -71,7 +77,8 @@ class _Plan:
         self.cache, self.told = cache, steps
         self.graph = graph = self.sizes.graph
         self.views = groups.views
-        self.constants = SharedConstants([graph])
+        on_device = self.target.kind.row.has_threads
+        self.constants = Uploaded([graph]) if on_device else SharedConstants([graph])
         self.named = {v: Place(v.name) for v in (*graph.inputs, *graph.outputs)}
         self.named |= {self.views[v]: Place(v.name) for v in graph.outputs if v in self.views}
         self.kernels: dict[str, Module] = {}
@@ -81,7 +88,7 @@ class _Plan:
         self.arena = self._arena()
         self._check_memory()
         self.calls: list[SymbolicCall] = []
-        self.steps = [self._step(g) for g in groups.groups]
+        self.steps = self._all_steps()
 
     def model(self) -> SymbolicModel:
         """The model."""
@@ -98,6 +105,19 @@ class _Plan:
         return SymbolicModel(
             ranges, named, graph.inputs, graph.outputs, function, self.kernels,
             self.constants.memory(), self.arena, self.calls,
+        )  # fmt: skip
+
+    def device_model(self, device: Device | None) -> SymbolicModel:
+        """The model, of a GPU."""
+        from whet.compiler.graph.symbolic.device_model import SymbolicDeviceModel
+
+        graph, shapes, constants = self.graph, self.sizes.shapes, self.constants
+        assert isinstance(constants, Uploaded)
+        held = DeviceConstants(constants.size, constants.uploads(), device or Device("cuda"))
+        named = {v.name: shapes[v] for v in (*graph.inputs, *graph.outputs)}
+        return SymbolicDeviceModel(
+            self.sizes.ranges, named, graph.inputs, graph.outputs, self.kernels, held, self.arena,
+            self.calls, self.steps, self.scaled,
         )  # fmt: skip
 
     def _check_inputs(self) -> None:
@@ -141,6 +161,23 @@ class _Plan:
             raise too_large(self.sizes.ranges, self.arena.size) from error
 
     # --- steps -----------------------------------------------------------------------------------
+
+    def _all_steps(self) -> list[SizedStep | RowStep]:
+        """The calls of all groups' kernels.
+
+        Raises:
+            NeedsNumbers: some have none; the first one's error has the values of all.
+        """
+        found, refused = [], []
+        for group in self.groups.groups:
+            try:
+                found.append(self._step(group))
+            except NeedsNumbers as error:
+                refused.append(error)
+        if refused:
+            refused[0].values = tuple(v for error in refused for v in error.values)
+            raise refused[0]
+        return found
 
     def _step(self, group: Fused) -> SizedStep | RowStep:
         """The calls of a group's kernels."""
@@ -194,7 +231,7 @@ class _Plan:
             symbol = f"whet_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
             points = looked_at(self.sizes.ranges)
             module = open_kernel(self.sizes, group, points, self.target, symbol)
-            self._built[key] = self._kept(Kernel(symbol, module, None))
+            self._built[key] = self._kept(Kernel(symbol, with_code(module), None))
         return self._built[key]
 
     def _kept(self, kernel: Kernel) -> Kernel:

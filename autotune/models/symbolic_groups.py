@@ -20,12 +20,14 @@ from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
 from whet.compiler.graph.symbolic.rows import rows_of, sized
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements
 from whet.compiler.graph.views import views
+from whet.compiler.runtime.gpu.arguments import ALIGNMENT
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.db.apply import UntunedWarning
 from whet.search_spaces.values.counted import counted
 
 _BLOCKS = (1, 4, 16, 64)
+_LAUNCHED = (4096, 1024, 256, 64, 16, 4, 1)  # blocks of GPUs: the largest that fits is taken
 _LEAST_BYTES = 1 << 16  # of a block's rows: next to moving them, its call costs nothing
 _SHOWN = 3  # kinds of groups that a warning names
 
@@ -54,7 +56,7 @@ class SymbolicGroups:
     Args:
         at: gives the graph as the model's file has it, for sizes of the symbols.
         ranges: symbol -> its range.
-        target: canonical, of a CPU.
+        target: canonical.
 
     Attributes:
         sizes: the graph after its passes, for all sizes.
@@ -94,6 +96,8 @@ class SymbolicGroups:
             for v in (*group.inputs, *group.outputs)
             for shape in [self.sizes.shapes[v]]
         )
+        if self.target.kind.row.has_threads and any(step % ALIGNMENT for step in strides):
+            return GroupTasks(group, None, {}, ())  # a kernel reads from its second row on
         found = {
             many: self._task(group, {**dict.fromkeys(rows, 1), rows[-1]: many})
             for many in self._block_sizes(group, sum(strides), rows)
@@ -112,6 +116,8 @@ class SymbolicGroups:
     def _block_sizes(self, group: Fused, row_bytes: int, rows: Sequence[Extent]) -> list[int]:
         """Numbers of rows of blocks, the largest first: rows weigh as much as the weights do."""
         most = most_elements(rows, self.sizes.ranges)
+        if self.target.kind.row.has_threads:  # a launch costs more than rows that it does not need
+            return [many for many in _LAUNCHED if many <= most]
         weights = sum(v.bytes for v in group.inputs if v in self.sizes.graph.constants)
         found = [1]
         for many in _BLOCKS[1:]:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from whet.compiler.errors import ArgumentError, ArtifactError
+from whet.compiler.errors import ArgumentError
 from whet.compiler.graph.model import Call, Model
+from whet.compiler.homes import imported
 
 Sizes = tuple[tuple[int, ...], ...]
 """The shapes of a model's inputs, in order."""
@@ -44,6 +45,20 @@ class BucketModel:
             self.buckets[sizes] = model
         self._names = [v.name for v in models[0].inputs]
 
+    def __repr__(self) -> str:
+        """The inputs and outputs of each bucket."""
+        each = (repr(m).removeprefix("<whet model: ").removesuffix(">") for m in self._models)
+        return f"<whet model of {len(self.buckets)} buckets: {'; '.join(each)}>"
+
+    @property
+    def _models(self) -> list[Model]:
+        return list(self.buckets.values())
+
+    @property
+    def on_device(self) -> bool:
+        """True if kernels of a GPU run it."""
+        return self._models[0].on_device
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for some inputs, as of the model for their sizes.
 
@@ -68,17 +83,18 @@ class BucketModel:
         """The least seconds of each call, as of :meth:`Model.profile`."""
         return self.bucket(*args, **named).profile(*args, rounds=rounds, **named)
 
-    def export(self, path: str | os.PathLike[str], name: str = "") -> None:
-        """Refused: a package holds a model of one size.
+    def export(
+        self, path: str | os.PathLike[str], name: str = "", more: Sequence[BucketModel] = ()
+    ) -> None:
+        """Write a package of all buckets, as of :meth:`Model.export`.
+
+        Args:
+            path, name, more: as of a model; ``more`` are models of the same buckets.
 
         Raises:
-            ArtifactError: always.
+            ArtifactError: as of a model; or it is for a GPU, whose buckets have a file each.
         """
-        raise ArtifactError(
-            f"export({str(path)!r})",
-            f"a package holds a model of one size, and this one has {len(self.buckets)}",
-            "export each: for sizes, one in model.buckets.items(): one.export(...)",
-        )
+        imported("whet.compiler.graph.package:write")(self, path, name, more)
 
     def bucket(self, *args: Any, **named: Any) -> Model:
         """The model for the sizes of some inputs.

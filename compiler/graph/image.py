@@ -16,42 +16,80 @@ from whet.compiler.abi.launch import LaunchPlan
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import KernelSignature
 from whet.compiler.abi.tuned_by import TunedBy
+from whet.compiler.graph.buckets import BucketModel
 from whet.compiler.graph.executor import Place
 from whet.compiler.graph.ir import Value
 from whet.compiler.graph.memory import Arena
 from whet.compiler.graph.model import Call, Model
+from whet.compiler.homes import imported
 from whet.compiler.jit.loader import LoadedCode
 from whet.compiler.runtime.module import Module
 
 Json = dict[str, Any]
 Blob = bytes | memoryview
 
+# A model with symbols is restored, imported when there is one.
+_OF_SYMBOLS = "whet.compiler.graph.symbolic.image:restored"
 
-def described(model: Model) -> Json:
+
+def functions_of(model: Model | BucketModel) -> list[Module]:
+    """The modules of the functions that run a model: one, or one for each of its buckets."""
+    return [m._function for m in models_of(model)]
+
+
+def kernels_of(model: Model | BucketModel) -> dict[str, Module]:
+    """The kernels that a model calls, by their symbols."""
+    return {name: k for m in models_of(model) for name, k in m._kernels.items()}
+
+
+def models_of(model: Model | BucketModel) -> list[Model]:
+    """A model, or those of its buckets, in order."""
+    return list(model.buckets.values()) if isinstance(model, BucketModel) else [model]
+
+
+def described(model: Model | BucketModel) -> Json:
     """All of a model that is no code and no constant, as JSON-able data."""
+    if isinstance(model, BucketModel):
+        return {"buckets": [described(one) for one in model.buckets.values()]}
     offsets = [[_of_value(v), at] for v, at in model.arena.offsets.items()]
     return {
         "inputs": [_of_value(v) for v in model.inputs],
         "outputs": [_of_value(v) for v in model.outputs],
         "arena": {"size": model.arena.size, "least": model.arena.least, "offsets": offsets},
-        "calls": [_of_call(c) for c in model.calls],
+        "calls": [_of_call(c) for c in vars(model).get("calls", ())],
+        **model._more_of_description(),
     }
 
 
 def restored(
-    data: Json, function: Module, kernels: Mapping[str, Module], constants: np.ndarray
-) -> Model:
+    data: Json, functions: Sequence[Module], kernels: Mapping[str, Module], constants: np.ndarray
+) -> Model | BucketModel:
     """The model that was described.
 
     Args:
         data: what :func:`described` gave.
-        function: the module of the function that runs it.
+        functions: the modules of the functions that run it, as of :func:`functions_of`.
         kernels: symbol -> its module.
         constants: the bytes that the kernels read.
 
     Raises:
         Exception: the data is not as it was written, of any kind.
     """
+    if "buckets" in data:
+        each = zip(data["buckets"], functions, strict=True)
+        made = [_restored(one, function, kernels, constants) for one, function in each]
+        return BucketModel(made)
+    (function,) = functions
+    if "ranges" in data:
+        found: Model = imported(_OF_SYMBOLS)(data, function, kernels, constants)
+        return found
+    return _restored(data, function, kernels, constants)
+
+
+def _restored(
+    data: Json, function: Module, kernels: Mapping[str, Module], constants: np.ndarray
+) -> Model:
+    """The model of one size."""
     inputs, outputs, arena, calls = description_of(data, kernels)
     _check_sizes(function, [*inputs, *outputs], constants.size, arena.size)
     return Model(inputs, outputs, function, kernels, constants, arena, calls)

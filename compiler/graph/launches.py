@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from whet.compiler.abi.extent import Extent, evaluate
 from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.abi.signature import BufferParam
+from whet.compiler.abi.signature import BufferParam, ScalarParam
 from whet.compiler.graph.model import Call
 from whet.compiler.runtime.gpu.driver.properties import Extents
 from whet.compiler.runtime.gpu.function import CudaFunction
@@ -52,27 +52,33 @@ def functions_of(module: Module) -> list[CudaFunction]:
     return sorted(found, key=lambda f: f.name != module.entry_name)
 
 
+def numbers_of(call: Call, function: CudaFunction) -> dict[str, int]:
+    """The sizes that a call gives its kernel, by the names of its parameters."""
+    names = [p.name for p in function.signature.params if isinstance(p, ScalarParam)]
+    return dict(zip(names, getattr(call, "numbers", ())))
+
+
 def _of_call(call: Call, function: CudaFunction) -> list[ModelLaunch]:
-    plan = function.plan
+    plan, known = function.plan, numbers_of(call, function)
     arrays = [p for p in function.signature.params if isinstance(p, BufferParam)]
-    sizes = {a.name: _bytes(a.shape, a.dtype) for a in arrays}
-    sizes |= {t.name: _bytes(t.shape, t.dtype) for t in plan.temporaries}
+    sizes = {a.name: _bytes(a.shape, a.dtype, known) for a in arrays}
+    sizes |= {t.name: _bytes(t.shape, t.dtype, known) for t in plan.temporaries}
     found = []
     for x in plan.launches:
-        grid, block = _three(x.grid), _three(x.block)
+        grid, block = _three(x.grid, known), _three(x.block, known)
         if 0 in (*grid, *block):
             continue
         given = {a for a in x.arguments if isinstance(a, str) and a in sizes}
         moved = sum(sizes[a] for a in given)
-        shared = evaluate(x.shared_bytes, {})
+        shared = evaluate(x.shared_bytes, known)
         found.append(ModelLaunch(call, x.kernel, grid, block, shared, moved))
     return found
 
 
-def _bytes(shape: Sequence[Extent], dtype: str) -> int:
-    return math.prod(evaluate(d, {}) for d in shape) * numpy_dtype(dtype).itemsize
+def _bytes(shape: Sequence[Extent], dtype: str, known: Mapping[str, int]) -> int:
+    return math.prod(evaluate(d, known) for d in shape) * numpy_dtype(dtype).itemsize
 
 
-def _three(extents: Sequence[Extent]) -> Extents:
-    x, y, z = (evaluate(n, {}) for n in extents)
+def _three(extents: Sequence[Extent], known: Mapping[str, int]) -> Extents:
+    x, y, z = (evaluate(n, known) for n in extents)
     return x, y, z

@@ -162,6 +162,10 @@ class Model:
         """
         imported("whet.compiler.graph.package:write")(self, path, name, more)
 
+    def _more_of_description(self) -> dict[str, Any]:
+        """What a package says of such a model beside what it says of all, as JSON-able data."""
+        return {}
+
     def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
         """All values that kernels make, by their names: the kernels run one by one.
 

@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.errors import ArtifactError
-from whet.compiler.graph.image import Json, described, restored
+from whet.compiler.graph.buckets import BucketModel
+from whet.compiler.graph.image import (
+    Json,
+    described,
+    functions_of,
+    kernels_of,
+    models_of,
+    restored,
+)
 from whet.compiler.graph.model import Model
 from whet.compiler.homes import imported
 from whet.compiler.runtime.arrays.device import Device
@@ -30,12 +38,18 @@ from whet.compiler.runtime.package.load import code_of, what_is_missing
 from whet.compiler.runtime.unloaded import UnloadedModule
 from whet.compiler.target import Target
 
+FUNCTION = "model"
+"""The symbol of the function that runs a model; those of buckets have a number behind it."""
+
 # A GPU's model is restored, imported when there is one.
 _OF_DEVICES = "whet.compiler.graph.device_image:restored"
 
 
+AnyModel = Model | BucketModel
+
+
 def write(
-    model: Model, path: str | os.PathLike[str], name: str = "", more: Sequence[Model] = ()
+    model: AnyModel, path: str | os.PathLike[str], name: str = "", more: Sequence[AnyModel] = ()
 ) -> Index:
     """Write a model to a package.
 
@@ -50,15 +64,15 @@ def write(
 
     Raises:
         ArtifactError: a model was loaded from a package, the name is none, there is no C compiler
-            for its code, ``more`` are other models or for a processor that is there already, or
-            the file cannot be written.
+            for its code, ``more`` are other models or for a processor that is there already, it
+            is of buckets for a GPU, or the file cannot be written.
     """
     from whet.compiler.installed import installed_versions
     from whet.compiler.runtime.package.link import replace_file
 
     request = f"export({str(path)!r})"
     file = path_of(request, path)
-    if isinstance(more, Model):
+    if isinstance(more, AnyModel):
         raise ArtifactError(request, "more is a model, and no list of them", "more=[model]")
     check_place(request, file)
     name = name or re.sub(r"\W", "_", file.stem, flags=re.ASCII)
@@ -80,7 +94,7 @@ def write(
     return index
 
 
-def _check_alike(request: str, models: Sequence[Model]) -> None:
+def _check_alike(request: str, models: Sequence[AnyModel]) -> None:
     """Refuse models that take or give other arrays, and GPUs' beside others."""
     first, *rest = models
     for other in rest:
@@ -88,20 +102,33 @@ def _check_alike(request: str, models: Sequence[Model]) -> None:
             raise ArtifactError(
                 request, "a GPU's model stands alone in its file", "export each to its own"
             )
-        each = [list(map(str, (*m.inputs, *m.outputs))) for m in (first, other)]
+        each = [repr(m) for m in (first, other)]
         if each[0] != each[1]:
             raise ArtifactError(
                 request, f"its models are not one model: {each[0]} and {each[1]}"[:400]
             )
 
 
-def _described(request: str, model: Model) -> tuple[Library, bytes, Json, memoryview]:
+def _described(request: str, model: AnyModel) -> tuple[Library, bytes, Json, memoryview]:
     """A model's library and its bytes, its description, its constants."""
     if model.on_device:
+        if hasattr(model, "ranges"):
+            names = ", ".join(model.ranges)
+            raise ArtifactError(
+                request,
+                f"a GPU's model in a file has one size; symbols of this one: {names}",
+                "export a model of each size: shapes={'batch': 1}",
+            )
+        if isinstance(model, BucketModel):
+            raise ArtifactError(
+                request,
+                f"a GPU's model in a file has one size, and this one has {len(model.buckets)}",
+                "export each: for sizes, one in model.buckets.items(): one.export(...)",
+            )
         return _described_on_device(request, model)
     from whet.compiler.runtime.package.link import level_name, linked, needs_of
 
-    own = [model._function, *model._kernels.values()]
+    own = [*functions_of(model), *kernels_of(model).values()]
     if not all(m.artifact.object for m in own):
         raise ArtifactError(request, "the model was loaded from a package", "copy that file")
     refused = ArtifactError(request, "its code is linked, not run")
@@ -109,7 +136,7 @@ def _described(request: str, model: Model) -> tuple[Library, bytes, Json, memory
     arch, needs = needs_of(request, Target(own[0].artifact.target))
     library = Library("cpu", arch, level_name(arch, needs) or "own", needs)
     blob = linked(request, modules, {}, {"model.c": _source(model)})
-    return library, blob, described(model), model._constants.data
+    return library, blob, described(model), models_of(model)[0]._constants.data
 
 
 def _described_on_device(request: str, model: Model) -> tuple[Library, bytes, Json, memoryview]:
@@ -129,17 +156,32 @@ def _described_on_device(request: str, model: Model) -> tuple[Library, bytes, Js
     return library, blob, {**described(model), "uploads": uploads}, sources.data
 
 
-def _source(model: Model) -> str:
+def _source(model: AnyModel) -> str:
     """The C file that makes a function of inputs and outputs alone of a model."""
-    artifact = model._function.artifact
-    name = artifact.signatures[0].name
-    entry = f"{name}__entry" if f"{name}__entry".encode() in artifact.object else name
-    digest = hashlib.sha256(model._constants.data).hexdigest()
+    each = models_of(model)
+    arrays, externs, choices = [], [], []
+    for k, one in enumerate(each):
+        artifact = one._function.artifact
+        name = artifact.signatures[0].name
+        entry = f"{name}__entry" if f"{name}__entry".encode() in artifact.object else name
+        externs.append(f"extern int32_t {entry}(void **args, int32_t num_args);")
+        sizes = "NULL"
+        if isinstance(model, BucketModel):
+            sizes = f"whet_sizes_{k}"
+            numbers = [n for v in one.inputs for n in (len(v.shape), *v.shape)]
+            arrays.append(f"static const int64_t {sizes}[] = {{{', '.join(map(str, numbers))}}};")
+        choices.append(f"{{{entry}, {one._memory.size}, {sizes}}},")
+    first = each[0]
+    digest = hashlib.sha256(first._constants.data).hexdigest()
+    words = first._function.artifact.signatures[0].asserts
     lines = [
-        f"#define WHET_MODEL_ENTRY {entry}",
-        f"#define WHET_MODEL_ARGS {len(model.inputs) + len(model.outputs)}",
-        f"#define WHET_MODEL_CONSTANTS {model._constants.size}",
-        f"#define WHET_MODEL_ARENA {model._memory.size}",
+        f"#define WHET_MODEL_FUNCTIONS {' '.join([*externs, *arrays])}",
+        f"#define WHET_MODEL_CHOICES {' '.join(choices)}",
+        f"#define WHET_MODEL_ASSERTS {''.join(f'{json.dumps(one)}, ' for one in words)}",
+        f"#define WHET_MODEL_INPUTS {len(first.inputs)}",
+        f"#define WHET_MODEL_ARGS {len(first.inputs) + len(first.outputs)}",
+        f"#define WHET_MODEL_CONSTANTS {first._constants.size}",
+        f"#define WHET_MODEL_ARENA {max(one._memory.size for one in each)}",
         f'#define WHET_MODEL_DIGEST "{digest}"',
     ]
     text = (Path(include_dir()) / "whet" / "model.c").read_text()
@@ -152,7 +194,7 @@ def loaded(
     index: Index,
     entries: Sequence[Mapping[str, Any]],
     device: Device | None = None,
-) -> Model:
+) -> AnyModel:
     """The model of a package, in this process.
 
     Args:
@@ -185,8 +227,10 @@ def loaded(
             on_device: Model = imported(_OF_DEVICES)(entry, kernels, constants, device)
             return on_device
         module = code_of(request, library, code)
-        kernels = {m.entry_name: m for m in module.imported_modules}
-        return restored(entry, module, kernels, constants)
+        others = {m.entry_name: m for m in module.imported_modules}
+        names = [f"{FUNCTION}_{k}" for k in range(1, len(entry.get("buckets", ())))]
+        functions = [module, *(others.pop(name) for name in names)]
+        return restored(entry, functions, others, constants)
     except ArtifactError:
         raise
     except Exception as error:  # what is not as it was written may be anything

@@ -91,9 +91,12 @@ def clean_text(text: str) -> str:
 def target_difference(there: Json, here: Json) -> str:
     """The attributes in which two targets' JSON differs: ``"num_threads=1 instead of 2"``, ...
 
-    Of long lists, such as a processor's features, only what one of them has and the other has not.
+    Of long lists, such as a processor's features, only what one of them has and the other has not;
+    of two processors their names, which their features follow from.
     """
     names = [n for n in sorted(there.keys() | here.keys()) if there.get(n) != here.get(n)]
+    if "mcpu" in names and there.get("mcpu") and here.get("mcpu"):
+        names = [n for n in names if n != "mattr"]
     return ", ".join(_difference(name, there.get(name), here.get(name)) for name in names)
 
 

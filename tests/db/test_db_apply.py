@@ -117,6 +117,8 @@ def test_targets_differ_in_what_one_has_and_the_other_has_not():
     assert target_difference(one, other) == said
     assert target_difference({"mattr": "+avx,+fma"}, {"mattr": ""}) == "mattr with +avx +fma"
     assert target_difference({"mattr": ""}, {"mattr": "+avx,+fma"}) == "mattr without +avx +fma"
+    narrow, wide = {"mcpu": "v2", "mattr": "+sse3"}, {"mcpu": "v4", "mattr": "+avx512f"}
+    assert target_difference(wide, narrow) == "mcpu=v4 instead of v2"
 
 
 def test_another_target_another_space_and_failures_are_told_apart(scale, log):

@@ -132,7 +132,7 @@ def _package_model(
     levels: tuple[str, ...],
 ) -> None:
     """Write a model's package, and say what is in it."""
-    from whet.commands.models.words import in_shell_words, read_of_one, tune_words
+    from whet.commands.models.words import in_shell_words, tune_words
     from whet.compiler.runtime.library.export import include_dir
     from whet.compiler.runtime.package.link import level_target
     from whet.compiler.target import Target
@@ -149,17 +149,30 @@ def _package_model(
         own = Target(target or "llvm").canonical()
         wanted = [level_target("whet package", own, level) for level in levels]
     with in_shell_words(tune_words(file, shapes, target, log)):
-        read_of_one("whet package", file, shapes, "a package")
         model, *more = (compile(file, shapes, each, log) for each in wanted)
     model.export(output, more=more)
-    tuned = sum(c.tuned_by is not None and c.tuned_by.how != "default" for c in model.calls)
     size = Path(output).stat().st_size
-    click.echo(
-        f"{output}: {counted(len(model.calls), 'call')}, {tuned} of them tuned, {size:,} bytes"
-    )
+    click.echo(f"{output}: {_what_it_calls(model)}, {size:,} bytes")
     if model.on_device:
         return
     click.echo(f"from C: #include <whet/package.h>, gcc -I {include_dir()} ... -ldl")
+
+
+def _what_it_calls(model: Any) -> str:
+    """The calls of a model, the groups of one with symbols; and how many of them are tuned."""
+    from whet.compiler.graph.buckets import BucketModel
+
+    if isinstance(model, BucketModel):
+        each = [c.tuned_by for m in model.buckets.values() for c in m.calls]
+        what = f"{counted(len(model.buckets), 'bucket')} of {counted(len(each), 'call')}"
+    elif hasattr(model, "groups"):
+        each = [next(iter(g.tuned_by), None) for g in model.groups]
+        what = counted(len(each), "group")
+    else:
+        each = [c.tuned_by for c in model.calls]
+        what = counted(len(each), "call")
+    tuned = sum(by is not None and by.how != "default" for by in each)
+    return f"{what}, {tuned} of them tuned"
 
 
 def _tasks(places: tuple[str, ...]) -> dict[str, Task] | list[Task]:
@@ -218,15 +231,29 @@ def _show_model(index: Index, model: Mapping[str, Any]) -> None:
     number, _, size = model_of(model)
     _say(f"\n{model['name']} for {index.libraries[number].level}, constants of {size:,} bytes")
     try:
-        _say(f"  arena of {int(model['arena']['size']):,} bytes")
-        for key in ("inputs", "outputs"):
-            for name, shape, dtype in model[key]:
-                _say(f"  {key[:-1]} {name}: {dtype}{list(shape)}")
-        for call in model["calls"]:
-            by = call["tuned_by"]
-            _say(f"  {call['name']}: {'default config' if by is None else by['how']}")
+        for name, low, high in model.get("ranges", ()):
+            _say(f"  {name}: from {low} to {high}")
+        buckets = model.get("buckets", ())
+        for k, bucket in enumerate(buckets):
+            _show_calls(bucket, f"  bucket {k}: ")
+        if not buckets:
+            _show_calls(model, "  ")
     except (KeyError, TypeError, ValueError) as error:  # of a file that may be anybody's
         _say(f"  what it tells of the model is damaged: {error!r:.200}")
+
+
+def _show_calls(model: Mapping[str, Any], before: str) -> None:
+    """Print what a model of one size, or the greatest one, takes and gives, and its calls."""
+    _say(f"{before}arena of {int(model['arena']['size']):,} bytes")
+    for key in ("inputs", "outputs"):
+        for name, shape, dtype in model[key]:
+            _say(f"{before}{key[:-1]} {name}: {dtype}{list(shape)}")
+    for call in model["calls"]:
+        by = call["tuned_by"]
+        _say(f"{before}{call['name']}: {'default config' if by is None else by['how']}")
+    for group in model.get("groups", ()):
+        how = {by["how"] for by in group["tuned_by"]} or {"default config"}
+        _say(f"{before}{group['name']}: {group['how']}; {', '.join(sorted(how))}")
 
 
 def _show_variants(index: Index, variants: tuple[Variant, ...]) -> None:

@@ -63,45 +63,91 @@ def compile(
         TargetError: the target or the device is unknown, or they do not fit.
         LogError: the log cannot be read.
     """
+    began, given = time.monotonic(), model
+    chosen = _target(target)
+    where, kept = _placed(chosen, device), _cache(cache)
+    model, inputs = _traced(model, shapes, inputs)
+    key = None if kept is None else _key(model, shapes, chosen, log, constants, inputs)
+    found = kept.model(key, where) if kept is not None and key is not None else None
+    if found is None:
+        build = _Build(given, shapes, chosen, target, log, where, began)
+        found = _built(build, model, constants, inputs, kept)
+        if kept is not None and key is not None:
+            kept.keep_model(key, found)
+    return found
+
+
+def compile_family(
+    family: Family,
+    target: Target | str | Mapping[str, Any] | None = None,
+    log: str | os.PathLike[str] | Any = None,
+) -> SymbolicModel:
+    """One model for all sizes of a family's ranges, as of :func:`compile`.
+
+    Args:
+        family: its graphs.
+        target, log: as of :func:`compile`.
+
+    Raises:
+        ArgumentError, TargetError, LogError: as of :func:`compile`.
+    """
+    chosen = _target(target)
+    build = _Build(None, None, chosen, target, log, None, time.monotonic())
+    return build.symbolic(family, _cache(True))
+
+
+def _traced(model: Any, shapes: Any, inputs: Sequence[Any] | None) -> tuple[Any, Any]:
+    """A module as a program, which needs no inputs any more; any other model as it is."""
+    from whet.frontends.symbols import has_ranges
+    from whet.frontends.torch.importer import exported, is_module
+
+    if not is_module(model) or has_ranges(shapes):
+        return model, inputs
+    return exported(model, inputs), None
+
+
+def _key(
+    model: Any,
+    shapes: Any,
+    target: Target,
+    log: Any,
+    constants: Mapping[str, np.ndarray] | None,
+    inputs: Sequence[Any] | None,
+) -> str | None:
+    """The key by which a model is kept; None: it is not known before it is built."""
+    from whet.autotune.models.cache import model_key
+    from whet.frontends.torch.importer import is_program
+
+    content = None
+    if is_program(model):
+        from whet.frontends.torch.digest import digest_of
+
+        content = digest_of(model)
+    return None if inputs is not None else model_key(model, shapes, target, log, constants, content)
+
+
+def _built(
+    build: _Build,
+    model: Any,
+    constants: Mapping[str, np.ndarray] | None,
+    inputs: Sequence[Any] | None,
+    kept: ModelCache | None,
+) -> Any:
+    """A model that is built here: with symbols, of buckets, or of one set of sizes."""
     from whet.compiler.graph.buckets import BucketModel
     from whet.frontends.symbols import open_sizes
 
-    began, given = time.monotonic(), model
+    shapes = build.shapes
     family = open_sizes("compile", model, shapes, constants, inputs)
-    owned = False
-    if family is None:
-        model, shapes, owned = _imported("compile", model, shapes, constants, inputs)
-    chosen = _target(target)
-    where = _placed(chosen, device)
-    build = _Build(given, shapes, chosen, target, log, where, began)
     if family is not None:
-        return build.symbolic(family, _cache(cache))
-    kept = _cache(cache)
+        return build.symbolic(family, kept)
+    model, shapes, owned = _imported("compile", model, shapes, constants, inputs)
     model, each = _read(model, shapes)
     if each is not None:
         graphs = [_graph(model, one, constants) for one in each]
         return BucketModel(build.models(graphs, kept, True))
-    return _of_one_size(build, model, shapes, constants, kept, owned)
-
-
-def _of_one_size(
-    build: _Build,
-    model: Any,
-    shapes: Any,
-    constants: Mapping[str, np.ndarray] | None,
-    kept: ModelCache | None,
-    owned: bool,
-) -> Model:
-    """A model of one set of sizes, from the cache where it is there."""
-    from whet.autotune.models.cache import model_key
-
-    key = None if kept is None else model_key(model, shapes, build.target, build.log, constants)
-    found = kept.model(key, build.device) if kept is not None and key is not None else None
-    if found is None:
-        graph = _graph(model, shapes, constants)
-        (found,) = build.models([graph], kept, owned or graph is not model, depth=6)
-        if kept is not None and key is not None:
-            kept.keep_model(key, found)
+    graph = _graph(model, shapes, constants)
+    (found,) = build.models([graph], kept, owned or graph is not model)
     return found
 
 
@@ -175,7 +221,7 @@ class _Build:
     began: float
 
     def models(
-        self, graphs: Sequence[Graph], cache: ModelCache | None, owned: bool, depth: int = 5
+        self, graphs: Sequence[Graph], cache: ModelCache | None, owned: bool, depth: int = 6
     ) -> list[Model]:
         """Models that are built here, their kernels taken from the cache where they are there.
 
@@ -200,11 +246,12 @@ class _Build:
         from whet.autotune.models.steps import Steps
         from whet.autotune.models.symbolic import symbolic_model
 
-        if self.target.kind != "llvm":
+        if self.target.kind not in ("llvm", "cuda"):
             raise TargetError(
                 f"a model with the symbols {', '.join(family.ranges)} for {self.target.kind}",
-                "sizes stay symbols in models for CPUs", "shapes={'batch': [1, 8]} are buckets",
-            )  # fmt: skip
+                "sizes stay symbols in models for llvm and cuda",
+                "shapes={'batch': [1, 8]} are buckets",
+            )
         steps = Steps("compiling", self.began)
         with self._records():
 
@@ -212,9 +259,9 @@ class _Build:
                 steps.at(f"its graph at {', '.join(f'{n}={k}' for n, k in sizes.items())}")
                 return family.at(sizes)
 
-            return symbolic_model(at, family.ranges, self.target, cache, steps)
+            return symbolic_model(at, family.ranges, self.target, cache, steps, self.device)
 
-    def _records(self, depth: int = 5) -> contextlib.AbstractContextManager[Any]:
+    def _records(self, depth: int = 6) -> contextlib.AbstractContextManager[Any]:
         """The log in force."""
         if self.log is None:
             return contextlib.nullcontext()

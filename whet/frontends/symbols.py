@@ -46,7 +46,7 @@ def open_sizes(
     """
     from whet.frontends.torch.importer import from_torch, is_module, is_program
 
-    if not any(isinstance(x, Dynamic) for _, _, x in _sizes(shapes)):
+    if not has_ranges(shapes):
         return _of_program(who, model) if shapes is None and is_program(model) else None
     if not isinstance(shapes, Mapping):
         raise ArgumentError(
@@ -83,6 +83,11 @@ def open_sizes(
 
     proto = loaded(model, who)
     return Family(lambda sizes: from_onnx(proto, bound(sizes), constants), ranges)
+
+
+def has_ranges(shapes: Any) -> bool:
+    """True where a size in what names some stays a symbol."""
+    return any(isinstance(x, Dynamic) for _, _, x in _sizes(shapes))
 
 
 def _check_alone(who: str, shapes: Mapping[str, Any]) -> None:

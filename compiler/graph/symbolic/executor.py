@@ -20,7 +20,7 @@ from whet.compiler.abi.extent import Extent, Shape
 from whet.compiler.abi.extent_expr import to_expr
 from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
 from whet.compiler.graph.ir import Value
-from whet.compiler.graph.symbolic.sizes import Dynamic
+from whet.compiler.graph.symbolic.sizes import Dynamic, range_text
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.constants import const
@@ -141,7 +141,7 @@ def symbolic_function(
         inside = And(
             GE(symbols[s], _int(r.low), "bool"), LE(symbols[s], _int(r.high), "bool"), "bool"
         )
-        body = AssertStmt(inside, f"{s} is from {r.low} to {r.high}", body)
+        body = AssertStmt(inside, range_text(s, r), body)
     return PrimFunc(tuple(buffers.values()), body, attrs={"global_symbol": name})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,12 @@ import numpy as np
 from whet.compiler.abi.extent import Shape, Symbol, evaluate
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.tuned_by import TunedBy
-from whet.compiler.errors import ArgumentError, ArtifactError, MissingName, OutOfMemoryError
+from whet.compiler.errors import ArgumentError, MissingName, OutOfMemoryError
 from whet.compiler.graph.ir import Value
 from whet.compiler.graph.memory import Arena
 from whet.compiler.graph.model import Call, Model, fitting, new_array, no_memory
 from whet.compiler.graph.symbolic.sizes import Dynamic
+from whet.compiler.homes import imported
 from whet.compiler.runtime.module import Module
 
 
@@ -162,7 +162,17 @@ class SymbolicModel(Model):
     ) -> tuple[list[Any], dict[str, int]]:
         """The inputs in order, compact and of their types; and the symbols' numbers."""
         ordered = self._in_order(args, named)
-        shapes = [tuple(getattr(x, "shape", None) or np.shape(x)) for x in ordered]
+        sizes = self._sizes_of(ordered)
+        found = []
+        for v, x in zip(self.inputs, ordered):
+            self._check_rank(v, x)
+            wanted = tuple(evaluate(d, sizes | self._missing(sizes)) for d in self.shapes[v.name])
+            found.append(fitting(replace(v, shape=wanted), x))
+        return found, sizes
+
+    def _sizes_of(self, ordered: Sequence[Any]) -> dict[str, int]:
+        """The symbols' numbers for some inputs, which are in the ranges."""
+        shapes = [_shape(x) for x in ordered]
         sizes: dict[str, int] = {}
         for k, d, name in self._open:
             if d >= len(shapes[k]):
@@ -173,6 +183,11 @@ class SymbolicModel(Model):
                     f"model({self.inputs[k].name}=...)",
                     f"its dimension {d} is {name!r}, and is {shapes[k][d]}: another one is {known}",
                 )
+        self._check_ranges(sizes)
+        return sizes
+
+    def _check_ranges(self, sizes: Mapping[str, int]) -> None:
+        """Refuse sizes outside of the ranges."""
         for name, n in sizes.items():
             r = self.ranges[name]
             if not r.low <= n <= r.high:
@@ -185,17 +200,16 @@ class SymbolicModel(Model):
                     if n
                     else "no range has 0: leave out the call for arrays without elements",
                 )
-        found = []
-        for v, x, shape in zip(self.inputs, ordered, shapes):
-            if len(shape) != len(v.shape):
-                raise ArgumentError(
-                    f"model({v.name}=...)",
-                    f"the array is of shape {list(shape)}, the input {self._described(v)}",
-                    f"{v.name}.reshape(...), to as many dimensions",
-                )
-            wanted = tuple(evaluate(d, sizes | self._missing(sizes)) for d in self.shapes[v.name])
-            found.append(fitting(replace(v, shape=wanted), x))
-        return found, sizes
+
+    def _check_rank(self, v: Value, given: Any) -> None:
+        """Refuse an array of another number of dimensions."""
+        shape = _shape(given)
+        if len(shape) != len(v.shape):
+            raise ArgumentError(
+                f"model({v.name}=...)",
+                f"the array is of shape {list(shape)}, the input {self._described(v)}",
+                f"{v.name}.reshape(...), to as many dimensions",
+            )
 
     def _missing(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Numbers of symbols that no array has, because it has too few dimensions."""
@@ -217,20 +231,9 @@ class SymbolicModel(Model):
         """
         raise self._refused("profile")
 
-    def export(
-        self, path: str | os.PathLike[str], name: str = "", more: Sequence[Model] = ()
-    ) -> None:
-        """Refused: a package holds a model of fixed sizes.
-
-        Raises:
-            ArtifactError: always.
-        """
-        names = ", ".join(self.ranges)
-        raise ArtifactError(
-            f"export({str(path)!r})",
-            f"a package holds a model of fixed sizes, and {names} of this one are symbols",
-            "export models of the sizes that are needed: shapes={'batch': 1}",
-        )
+    def _more_of_description(self) -> dict[str, Any]:
+        described: dict[str, Any] = imported("whet.compiler.graph.symbolic.image:described")(self)
+        return described
 
     def _refused(self, method: str) -> ArgumentError:
         return ArgumentError(*self._refusal(f"{method}(...)"))
@@ -244,3 +247,7 @@ class SymbolicModel(Model):
             f"{names} of this model are symbols: what it calls depends on them",
             f"model.groups; compile(..., shapes={{{sizes}}}) has calls, of these sizes",
         )
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    return tuple(getattr(given, "shape", None) or np.shape(given))

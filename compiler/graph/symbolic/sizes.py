@@ -61,6 +61,11 @@ def dynamic(low: int, high: int) -> Dynamic | int:
     return Dynamic(int(low), int(high)) if low < high else int(low)
 
 
+def range_text(name: str, r: Dynamic) -> str:
+    """What the function of a model asserts of a symbol."""
+    return f"{name} is from {r.low} to {r.high}"
+
+
 def widest(ranges: Mapping[str, Dynamic]) -> dict[str, int]:
     """The greatest size of each symbol."""
     return {name: r.high for name, r in ranges.items()}
@@ -96,6 +101,8 @@ def ones(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
 
 def _of_range(r: Dynamic) -> list[int]:
     low = min(max(r.low, 2), r.high)
+    if low == r.high:  # from 1 to 2: one size tells nothing of what follows from it
+        return [low, low + 1]
     inner = [low + (r.high - low) * k // (_INNER - 1) for k in range(1, _INNER - 1)]
     near = {low, low + 1, r.high - 1, r.high, *inner, *(n + 1 for n in inner)}
     return sorted(n for n in near if low <= n <= r.high)

@@ -225,3 +225,11 @@ def test_numbers_of_compiled_slices(seeds):
         model._memory[:] = 0xFF
         for a, b in zip(evaluated(graph, given), model(*given)):
             np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5, err_msg=str(seed))
+
+
+def test_a_batch_that_no_memory_holds_is_no_work():
+    """Each slice is a sixteenth of the batch at least: few sizes are tried, however many images."""
+    g = GraphBuilder()
+    x = g.input("x", (1 << 30, 1 << 30), "float32")
+    graph = g.graph([g.add("relu", [x])])
+    assert arranged(graph, whet.Target(TARGET).canonical()).nodes == graph.nodes

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from models_in_onnx import TARGET, expected, inputs, proto
+from onnx import TensorProto, helper, numpy_helper
 
 import whet
 from whet.autotune.models import cache as cache_module
@@ -84,6 +85,81 @@ def test_a_path_and_its_bytes_are_one(folder, builds, tmp_path):
     whet.compile(str(path), target=TARGET)
     whet.compile(FILE, target=TARGET)
     assert builds[0] == 1
+
+
+def test_ranges_and_buckets_are_found(folder, monkeypatch):
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Softmax", ["x"], ["p"]), helper.make_node("MatMul", ["p", "w"], ["y"])],
+        "g",
+        [tensor("x", TensorProto.FLOAT, ["n", 6])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.eye(6, 3, dtype="float32"), "w")],
+    )
+    file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]).SerializeToString()
+    x = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
+    given = ({"n": whet.dynamic(1, 9)}, {"n": [2, 4]}, [{"n": 4}, {"n": 5}])
+    first = [whet.compile(file, shapes, TARGET)(x) for shapes in given]
+    assert len(entries(folder, "model")) == len(given)
+    monkeypatch.setattr(driver, "compile_module", None)
+    monkeypatch.setattr(compiled_module, "group_tasks", None)
+    again = [whet.compile(file, shapes, TARGET) for shapes in given]
+    assert [m(x).tobytes() for m in again] == [y.tobytes() for y in first]
+    assert repr(again[0]).endswith("; n from 1 to 9>") and len(again[1].buckets) == 2
+
+
+def test_symbols_that_are_one_have_a_key_of_their_own():
+    target, n = whet.Target(TARGET).canonical(), whet.dynamic(1, 4)
+    given = [
+        {"x": (n, n)}, {"x": (n, whet.dynamic(1, 4))}, {"x": (n, whet.dynamic(1, 5))},
+        {"x": (n, 4)}, {"x": [1, 4]}, [{"x": (1, 4)}], {"a": n, "b": n}, {"b": n, "a": n},
+    ]  # fmt: skip
+    assert len({model_key(FILE, one, target, None, None) for one in given} - {None}) == len(given)
+
+
+def test_a_program_is_not_traced_again(folder, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from whet.frontends.torch import importer
+
+    def program(module, x):
+        return torch.export.export(module.eval(), (x,))
+
+    x = torch.randn(2, 6)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.GELU()).requires_grad_(False)
+    y = whet.compile(program(module, x), target=TARGET)(x)
+    plain, traced = importer.from_torch, []
+    monkeypatch.setattr(importer, "from_torch", lambda *a: traced.append(a) or plain(*a))
+    again = [
+        whet.compile(program(module, x), target=TARGET),
+        whet.compile(module, target=TARGET, inputs=(x,)),
+    ]
+    assert not traced and all((m(x) == y).all() for m in again)
+    others = (
+        (module, torch.randn(3, 6)),
+        (torch.nn.Sequential(module[0], torch.nn.GELU(approximate="tanh")), x),
+        (torch.nn.Sequential(module[0], torch.nn.ReLU()), x),
+    )
+    for k, (other, given) in enumerate(others, 1):
+        found = whet.compile(program(other, given), target=TARGET)(given)
+        np.testing.assert_allclose(found, other(given).numpy(), rtol=1e-4, atol=1e-5)
+        assert len(traced) == k
+    with torch.no_grad():
+        module[0].weight[1, 2] += 1
+    found = whet.compile(program(module, x), target=TARGET)(x)
+    np.testing.assert_allclose(found, module(x).numpy(), rtol=1e-4, atol=1e-5)
+    assert len(traced) == 1 + len(others)
+
+
+def test_programs_whose_sizes_have_other_names_and_ranges(folder):
+    torch = pytest.importorskip("torch")
+    module, x = torch.nn.ReLU(), torch.randn(3, 6)
+    for name, most in (("batch", 9), ("many", 9), ("many", 8), ("batch", 9)):
+        dim = torch.export.Dim(name, min=2, max=most)
+        program = torch.export.export(module, (x,), dynamic_shapes=({0: dim},))
+        found = whet.compile(program, target=TARGET)
+        assert {n: (r.low, r.high) for n, r in found.ranges.items()} == {name: (2, most)}
+        assert (found(x) == module(x).numpy()).all()
+    assert len(entries(folder, "model")) == 3
 
 
 def test_each_part_of_the_key_counts(folder, tmp_path, monkeypatch):

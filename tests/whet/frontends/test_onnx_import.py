@@ -193,10 +193,16 @@ def test_damaged_files(tmp_path):
     path = tmp_path / "broken.onnx"
     for bad in (data[: len(data) // 2], b"", b"not a model" * 10):
         path.write_bytes(bad)
-        with pytest.raises(ArgumentError):
+        with pytest.raises(ArgumentError, match=r"broken.onnx.*: it is no ONNX model: "):
             from_onnx(path)
     with pytest.raises(ArgumentError, match="there is no such file"):
         from_onnx(tmp_path / "none.onnx")
+
+
+def test_inputs_without_numbers():
+    text = helper.make_tensor_value_info("x", TensorProto.STRING, (2,))
+    with pytest.raises(ArgumentError, match="input 'x': its type string is not supported"):
+        from_onnx(model([node("Identity")], [text], [info("y", None)]))
 
 
 def test_nothing_outside_the_folder_is_read(tmp_path):

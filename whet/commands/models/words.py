@@ -47,7 +47,7 @@ def read_of_one(command: str, file: str, shapes: Mapping[str, Any], what: str) -
         command: that was typed.
         file: the model's.
         shapes: a name -> its size or sizes.
-        what: is of one size: a table, a package.
+        what: is of one size: a table, a comparison.
 
     Raises:
         click.UsageError: several sizes are named.

@@ -2,8 +2,9 @@
 
 Parameters and buffers are constants of what is compiled. dynamo has one graph for all modules with
 the same code, so each set of them has a program of its own; a call that finds one changed compiles
-again, and says so. Sizes and numbers are fixed: where dynamo leaves them open, each set of them is
-compiled once, and that is said, too.
+again, and says so. Sizes that dynamo leaves open stay so where kernels can: one program for all of
+a range. Where they cannot, and for Python's floats, each set of them is compiled once, and that is
+said, too.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from typing import Any
 import torch
 from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.convert_frame import compile_lock
+from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.utils import get_static_address_type
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._guards import tracing
 
 from whet.compiler.errors import ArgumentError, nearest
 from whet.frontends.dynamo.frozen import Frozen, can_stand_still
+from whet.frontends.dynamo.open_graph import OpenGraph
+from whet.frontends.dynamo.open_part import NotOpen, Outgrown
 from whet.frontends.dynamo.part import Part, key_of
 from whet.frontends.dynamo.partition import cause, partitioned
 from whet.frontends.dynamo.report import Report, new_report
+from whet.frontends.dynamo.symbols import sizes_in
 from whet.frontends.torch.importer import decompositions
 
 OPTIONS = ("target", "log")
@@ -118,13 +123,28 @@ class _Sized:
         placeholders = module.graph.find_nodes(op="placeholder")
         self.open = any(map(_is_open, placeholders))
         self.numbers = [k for k, n in enumerate(placeholders) if _numbers_of(n)]
-        if self.open:
+        self.first = self._bits(example_inputs)  # of the numbers that Python gives
+        self.symbolic = self._symbolic(example_inputs)
+        if self.open and self.symbolic is None:
             _LOG.warning("dynamo leaves sizes open: each set of them is compiled by itself")
         self.programs: dict[Any, _Program] = {}
         first = [_example(x) for x in example_inputs]
         if all(isinstance(x, (torch.Tensor, int)) for x in first):
             with compile_lock:  # dynamo has it already
                 self._made(self._key(first, self.static), first, self.static)
+
+    def _symbolic(self, example_inputs: Sequence[Any]) -> OpenGraph | None:
+        """The graph with symbols for its sizes; None where it has none, or none can stay."""
+        if not self.open:
+            return None
+        try:
+            found = OpenGraph(self._known(example_inputs), example_inputs)
+        except RestartAnalysis:  # dynamo traces again, with Python's floats as constants
+            raise
+        except Exception as error:  # whatever it is: it is traced for numbers
+            _LOG.warning("its sizes do not stay open: %s", cause(error))
+            return None
+        return found if found.is_open else None
 
     def __call__(self, *args: Any) -> Any:
         static = self.static
@@ -133,7 +153,12 @@ class _Sized:
         if program is None or program.changed(args) != []:
             with compile_lock:  # of what dynamo and AOT autograd share
                 program = self._current(args)
-        made = program.run(*args)
+        try:
+            made = program.run(*args)
+        except (NotOpen, Outgrown) as error:
+            with compile_lock:
+                self._narrow(error, args)
+            return self(*args)
         if program.fresh:
             program.fresh = False
             written = program.changed(args)
@@ -142,9 +167,43 @@ class _Sized:
                     self._without(set(written))
         return made
 
+    def _narrow(self, error: NotOpen | Outgrown, args: Sequence[Any]) -> None:
+        """Let fewer sizes be open, or their ranges be wider, and forget what was made."""
+        graph = self.symbolic
+        if graph is None or (isinstance(error, NotOpen) and error.number != graph.attempts):
+            return  # another thread was here
+        if isinstance(error, NotOpen):
+            gone = graph.narrow(error)
+            _LOG.warning("not for any size: %s: %s", gone, error.why)
+            if not graph.is_open:
+                self.symbolic, self.report.fixed = None, graph.said()
+        elif not graph.ranges.outside(sizes_in(graph.places, args)):
+            return
+        elif not graph.ranges.grow(sizes_in(graph.places, args)):
+            self.symbolic = None
+        self.programs.clear()
+
+    def _open_for(self, args: Sequence[Any]) -> OpenGraph | None:
+        """The graph with symbols, if it is one for the numbers that Python gives."""
+        is_right = not self.numbers or self._bits(args) == self.first
+        return self.symbolic if is_right else None
+
+    def _known(self, args: Sequence[Any]) -> Any:
+        """The graph in which the numbers that Python gives are known."""
+        if not self.numbers:
+            return self.module
+        return _with_numbers(self.module, {k: args[k].item() for k in self.numbers})
+
+    def _bits(self, args: Sequence[Any]) -> tuple[bytes, ...]:
+        return tuple(_bits(args[k]) for k in self.numbers)
+
     def _key(self, args: Sequence[Any], static: Sequence[int]) -> Any:
-        sizes = tuple(_size(args[k]) for k in self.given) if self.open else ()
-        numbers = tuple(_bits(args[k]) for k in self.numbers)
+        sizes: tuple[Any, ...] = ()
+        graph, numbers = self._open_for(args), self._bits(args)
+        if graph is not None:
+            sizes = graph.key(args)
+        elif self.open:
+            sizes = tuple(_size(args[k]) for k in self.given)
         return tuple(map(id, (args[k] for k in static))), sizes, numbers, static
 
     def _current(self, args: Sequence[Any]) -> _Program:
@@ -217,6 +276,9 @@ class _Sized:
     def _compiled(self, args: Sequence[Any], static: tuple[int, ...]) -> Callable[..., Any]:
         """The graph for the constants, the sizes and the numbers of these arguments."""
         sizes = ", ".join(str(_size(args[k])) for k in self.given)
+        graph = self._open_for(args)
+        if graph is not None:
+            sizes = f"{graph.text()}, at first {sizes}"
         if self.report.compilations:
             self.report.parts.clear()
             _LOG.warning("the graph is compiled again, for inputs of the sizes %s", sizes)
@@ -225,6 +287,11 @@ class _Sized:
         inputs = [x for k, x in enumerate(args) if k not in known and isinstance(x, torch.Tensor)]
         own = {key_of(x) for x in inputs if can_stand_still(x)}
         constants = {key_of(args[k]) for k in static} - own
+        if graph is not None:
+            self.report.fixed = graph.said()
+            found = graph.program(args, constants, self.options, self.report)
+            _LOG.log(logging.WARNING if self.report.stayed else logging.INFO, "%s", self.report)
+            return found
 
         def compile_parts(module: Any, _: Any) -> Any:
             made = partitioned(
@@ -236,13 +303,10 @@ class _Sized:
             return make_boxed_func(made.forward)
 
         parts: Any = compile_parts  # of fewer words than its type in PyTorch
-        module = self.module
-        if self.numbers:
-            module = _with_numbers(module, {k: args[k].item() for k in self.numbers})
         # sizes are those of the arguments: dynamo's context would leave them open
         with torch.no_grad(), tracing(None), _compiling():
             return aot_module_simplified(
-                module, list(args), fw_compiler=parts, bw_compiler=parts,
+                self._known(args), list(args), fw_compiler=parts, bw_compiler=parts,
                 inference_compiler=parts, decompositions=_kept(decompositions(torch)),
             )  # fmt: skip
 

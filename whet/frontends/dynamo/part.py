@@ -18,7 +18,7 @@ from whet.frontends.torch.operators.arrays import as_array
 from whet.frontends.torch.translation import Translation, outputs_of
 
 _LOG = logging.getLogger("whet.torch")
-_DTYPES = {str(d).removeprefix("torch."): d for d in vars(torch).values() if type(d) is torch.dtype}
+DTYPES = {str(d).removeprefix("torch."): d for d in vars(torch).values() if type(d) is torch.dtype}
 
 Key = tuple[tuple[int, ...], tuple[int, ...], int]
 
@@ -50,29 +50,33 @@ class Part(torch.nn.Module):
         super().__init__()
         self.part, self.given, self.constants = part, given, constants
         self.options, self.report = options, report
-        self.model: Model | None = None
+        self.model: Any = None
         self.tried = False
         self.lock = threading.Lock()
 
     def forward(self, *args: Any) -> Any:
         """The part's results."""
-        if not self.tried:
-            with self.lock:
-                if not self.tried:
-                    self._try(args)
-                    self.tried = True
+        self._tried_with(args)
         model = self.model
         if model is None:
             return self.part(*args)
         try:
-            made = [torch.empty(v.shape, dtype=_DTYPES[v.dtype]) for v in model.outputs]
+            made = [torch.empty(v.shape, dtype=DTYPES[v.dtype]) for v in model.outputs]
             model.run([as_array(args[k]) for k in self.taken], [as_array(x) for x in made])
         except Exception as error:  # a part changes nothing: PyTorch can begin it again
             self.model = None
             self._stays(error)
             return self.part(*args)
-        found = [_laid_out(x, meta) for x, meta in zip(made, self.metas)]
+        found = [laid_out(x, meta) for x, meta in zip(made, self.metas)]
         return found[0] if self.single else found
+
+    def _tried_with(self, args: Sequence[Any]) -> None:
+        """Compile the part if this is its first call; one thread does."""
+        if not self.tried:
+            with self.lock:
+                if not self.tried:
+                    self._try(args)
+                    self.tried = True
 
     def _try(self, args: Sequence[Any]) -> None:
         try:
@@ -110,7 +114,7 @@ class Part(torch.nn.Module):
         return model
 
 
-def _laid_out(x: torch.Tensor, meta: Any) -> torch.Tensor:
+def laid_out(x: torch.Tensor, meta: Any) -> torch.Tensor:
     """A result with the strides that PyTorch gives it, as a view that follows asks for them."""
     if not isinstance(meta, torch.Tensor) or meta.is_contiguous() or meta.stride() == x.stride():
         return x

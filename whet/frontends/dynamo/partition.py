@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from whet.compiler.errors import WhetError
@@ -15,7 +15,13 @@ from whet.frontends.torch.translation import Translation, fixed
 CompilePart = Callable[[Any, list[bool]], Any]
 
 
-def partitioned(module: Any, compile_part: CompilePart, report: Report) -> Any:
+def partitioned(
+    module: Any,
+    compile_part: CompilePart,
+    report: Report,
+    became: Mapping[Any, Any] | None = None,
+    left_out: Mapping[str, str] | None = None,
+) -> Any:
     """The module with its supported parts compiled.
 
     Args:
@@ -23,11 +29,18 @@ def partitioned(module: Any, compile_part: CompilePart, report: Report) -> Any:
         compile_part: what a part becomes, from the part as a ``GraphModule`` and for each of its
             arguments whether the module itself is given it.
         report: is told what stays, and why.
+        became: where sizes are open, what each node is at some sizes: a node, or a number that
+            PyTorch computes.
+        left_out: names of nodes that stay in PyTorch -> why.
     """
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import create_op_support
 
-    reasons = {n: _reason(n) for n in module.graph.nodes if n.op == "call_function"}
+    called = [n for n in module.graph.nodes if n.op == "call_function"]
+    computed = {n for n in called if became is not None and isinstance(became[n], int)}
+    reasons = {n: _reason(n if became is None else became[n]) for n in called if n not in computed}
+    for n in reasons:
+        reasons[n] = (left_out or {}).get(n.name, reasons[n])
     for n, why in reasons.items():  # a result that is not translated takes its maker along
         if why is not None and n.target is operator.getitem and reasons[n.args[0]] is None:
             reasons[n.args[0]] = why
@@ -36,7 +49,7 @@ def partitioned(module: Any, compile_part: CompilePart, report: Report) -> Any:
             reasons[n] = reasons[n.args[0]]
 
     def supported(_: Any, n: Any) -> bool:
-        return n.op == "call_function" and reasons[n] is None
+        return n.op == "call_function" and n not in computed and reasons[n] is None
 
     for n, why in reasons.items():
         if why is not None and n.target is not operator.getitem:

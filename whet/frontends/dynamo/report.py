@@ -12,16 +12,22 @@ class Report:
     Attributes:
         parts: for each compiled part the number of its operators.
         stayed: operator -> why PyTorch runs it.
-        compilations: the shapes of the inputs for each time that it was compiled.
+        compilations: for each time that it was compiled the shapes of the inputs, and the ranges of
+            sizes that stay open.
+        fixed: a size that dynamo left open -> why each number of it is compiled by itself.
     """
 
     parts: list[int] = field(default_factory=list)
     stayed: dict[str, str] = field(default_factory=dict)
     compilations: list[str] = field(default_factory=list)
+    fixed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         many = sum(self.parts)
         done = f"{many} operators compiled in {len(self.parts)} parts"
+        if self.fixed:
+            names, why = ", ".join(self.fixed), "; ".join(dict.fromkeys(self.fixed.values()))
+            done += f"; each size by itself of {names}: {why}"
         if not self.stayed:
             return done
         left = "; ".join(f"{name}: {why}" for name, why in self.stayed.items())

@@ -55,12 +55,16 @@ def loaded(model: Any, who: str = "from_onnx") -> ModelProto:
         ) from None
     if not given:
         return model
+    what = "bytes" if isinstance(model, bytes) else str(model)
     try:
-        return onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        is_data = isinstance(model, bytes)
+        found = onnx.load_model_from_string(model) if is_data else onnx.load(model)
     except Exception as error:  # whatever a damaged file makes protobuf and onnx raise
-        what = "bytes" if isinstance(model, bytes) else str(model)
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ArgumentError(f"{who}({what!r})", f"it is no ONNX model: {why}") from error
+    if not found.graph.output:
+        raise ArgumentError(f"{who}({what!r})", "it is no ONNX model: it names no outputs")
+    return found
 
 
 def no_model(who: str, model: Any) -> ArgumentError:

@@ -142,7 +142,8 @@ class _Importer:
             raise ArgumentError(f"input {given.name!r}", "it is no tensor")
         dtype = str(np.dtype(tensor_dtype_to_np_dtype(kind.elem_type)))
         if dtype not in TYPES:
-            raise ArgumentError(f"input {given.name!r}", f"its type {dtype} is not supported")
+            word = "string" if dtype == "object" else dtype
+            raise ArgumentError(f"input {given.name!r}", f"its type {word} is not supported")
         shape = shape_of(given.name, kind, self.shapes)
         return self.builder.input(given.name, shape, dtype)
 

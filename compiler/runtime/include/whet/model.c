@@ -2,8 +2,11 @@
  * inputs and outputs alone. Its constants lie in the package, which gives them once; each call that
  * runs at the same time as others has an arena of its own.
  *
- * export defines WHET_MODEL_ENTRY, WHET_MODEL_ARGS, WHET_MODEL_CONSTANTS, WHET_MODEL_ARENA and
- * WHET_MODEL_DIGEST, that of the constants: libraries of two models with equal code differ by it.
+ * export defines WHET_MODEL_ARGS, WHET_MODEL_INPUTS, WHET_MODEL_CONSTANTS, WHET_MODEL_DIGEST (that
+ * of the constants: libraries of two models with equal code differ by it), WHET_MODEL_ARENA, the
+ * bytes of the greatest arena, WHET_MODEL_FUNCTIONS, and for each of these, WHET_MODEL_CHOICES, its
+ * entry, the bytes of its arena and the sizes of its inputs: ranks and extents; NULL: it checks
+ * them itself. WHET_MODEL_ASSERTS has in words what a call asserts beyond that.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -12,13 +15,21 @@
 #include <stdlib.h>
 #include <whet/runtime.h>
 
-extern int32_t WHET_MODEL_ENTRY(void **args, int32_t num_args);
+typedef struct {
+  int32_t (*entry)(void **args, int32_t num_args);
+  int64_t arena;
+  const int64_t *sizes;
+} WhetChoice;
+
+WHET_MODEL_FUNCTIONS
 
 typedef struct WhetArena {
   struct WhetArena *next; /* in an arena's own memory, while no call uses it */
 } WhetArena;
 
 const char whet_model_digest[] = WHET_MODEL_DIGEST;
+static const WhetChoice whet_choices[] = {WHET_MODEL_CHOICES};
+static const char *const whet_asserts[] = {WHET_MODEL_ASSERTS NULL};
 static const void *whet_constants = NULL;
 static WhetArena *whet_free = NULL;
 static pthread_mutex_t whet_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -33,14 +44,44 @@ int32_t whet_model_attach(const void *constants, uint64_t size) {
   return taken;
 }
 
+/* What an assertion that a call returned says: "batch is from 1 to 64"; NULL of other results. */
+const char *whet_model_assert(int32_t code) {
+  size_t count = sizeof whet_asserts / sizeof *whet_asserts - 1;
+  if (code < WHET_FIRST_ASSERT || (size_t)(code - WHET_FIRST_ASSERT) >= count) return NULL;
+  return whet_asserts[code - WHET_FIRST_ASSERT];
+}
+
+/* The choice for the sizes of some inputs. What is no array at all, the choice's own check says. */
+static const WhetChoice *whet_choice(void **args) {
+  size_t c;
+  int32_t k, d;
+  for (c = 0; c < sizeof whet_choices / sizeof *whet_choices; c++) {
+    const int64_t *size = whet_choices[c].sizes;
+    int fits = 1;
+    for (k = 0; size != NULL && k < WHET_MODEL_INPUTS; k++) {
+      const DLTensor *one = (const DLTensor *)args[k];
+      int64_t rank = *size++;
+      if (one != NULL && (one->ndim != rank || (rank != 0 && one->shape == NULL))) fits = 0;
+      for (d = 0; d < rank; d++, size++)
+        if (one != NULL && fits && one->shape[d] != *size) fits = 0;
+    }
+    if (fits) return &whet_choices[c];
+  }
+  return NULL;
+}
+
 /* The model: args are its inputs, then its outputs. */
 int32_t whet_model(void **args, int32_t num_args) {
-  int64_t sizes[2] = {WHET_MODEL_CONSTANTS, WHET_MODEL_ARENA};
+  int64_t sizes[2] = {WHET_MODEL_CONSTANTS, 0};
   void *all[WHET_MODEL_ARGS + 2];
   DLTensor more[2];
+  const WhetChoice *choice;
   WhetArena *arena;
   int32_t k, code;
   if (num_args != WHET_MODEL_ARGS) return WHET_CHECK_COUNT << 24;
+  choice = whet_choice(args);
+  if (choice == NULL) return WHET_NO_BUCKET;
+  sizes[1] = choice->arena;
   pthread_mutex_lock(&whet_lock);
   arena = whet_free;
   if (arena != NULL) whet_free = arena->next;
@@ -58,7 +99,7 @@ int32_t whet_model(void **args, int32_t num_args) {
     all[WHET_MODEL_ARGS + k] = &more[k];
   }
   for (k = 0; k < WHET_MODEL_ARGS; k++) all[k] = args[k];
-  code = WHET_MODEL_ENTRY(all, WHET_MODEL_ARGS + 2);
+  code = choice->entry(all, WHET_MODEL_ARGS + 2);
   pthread_mutex_lock(&whet_lock);
   arena->next = whet_free;
   whet_free = arena;

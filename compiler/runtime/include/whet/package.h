@@ -12,11 +12,12 @@
  *       return 1;
  *     }
  *     void *args[] = {&x, &w, &y};            as <whet/runtime.h> says
- *     int32_t code = dense(args, 3);          0, or what whet_describe() explains
+ *     int32_t code = dense(args, 3);          0, or what whet_package_describe() explains
  *     whet_package_close(package);
  *
  * A model that model.export("net.whet") wrote is opened the same way: whet_package_kernel() gives a
- * function of its inputs, then its outputs, which several threads may call at once.
+ * function of its inputs, then its outputs, which several threads may call at once. Of a model for
+ * several sizes the extents of the inputs say which.
  *
  * Of each kernel the widest code is taken that this CPU runs; WHET_CPU=x86-64-v3 in the environment
  * makes it pass for a lesser one. A file that is damaged, cut off or no package ends in an error.
@@ -326,8 +327,9 @@ static inline const char *whet_package_level(const WhetPackage *package, const c
   return one == NULL || one->library < 0 ? NULL : package->libraries[one->library].level;
 }
 
-/* A kernel, or a model, which takes its inputs and then its outputs; or with the suffix "_ahead" what packs its weights: returns 0 and sets *kernel, or
- * returns WHET_PACKAGE_..., sets it to NULL and writes what is wrong into `text`. */
+/* A kernel, or a model, which takes its inputs and then its outputs; or with the suffix "_ahead"
+ * what packs its weights: returns 0 and sets *kernel, or returns WHET_PACKAGE_..., sets it to NULL
+ * and writes what is wrong into `text`. */
 static inline int32_t whet_package_kernel(const WhetPackage *package, const char *name,
                                           WhetKernel *kernel, char *text, size_t size) {
   const WhetPkgKernel_ *one = whet_pkg_find_(package, name);
@@ -358,6 +360,21 @@ static inline int32_t whet_package_kernel(const WhetPackage *package, const char
                          size);
   memcpy(kernel, &found, sizeof found);
   return WHET_PACKAGE_OK;
+}
+
+/* Write what a result of a kernel or a model means into `text`, as whet_describe() does, and of a
+ * model with ranges of sizes which one it is for; returns `text`. */
+static inline char *whet_package_describe(const WhetPackage *package, const char *name,
+                                          int32_t code, char *text, size_t size) {
+  const WhetPkgKernel_ *one = whet_pkg_find_(package, name);
+  const char *(*words)(int32_t), *said = NULL;
+  void *found = NULL;
+  if (one != NULL && one->library >= 0 && one->size != 0)
+    found = dlsym(package->libraries[one->library].handle, "whet_model_assert");
+  if (found != NULL) memcpy(&words, &found, sizeof found), said = words(code);
+  if (said == NULL) return whet_describe(code, text, size);
+  snprintf(text, size, "the model is for other sizes: %s", said);
+  return text;
 }
 
 /* Let the kernels of a package call packed functions: see <whet/runtime.h>. */

@@ -76,6 +76,7 @@ enum {
   WHET_OK = 0,
   WHET_NO_MEMORY = 1,     /* for an intermediate buffer */
   WHET_PACKED_RAISED = 2, /* a packed function failed, or nothing calls them: see below */
+  WHET_NO_BUCKET = 3,     /* of a package's model: it is for other sizes of its inputs */
   WHET_FIRST_ASSERT = 16  /* 16 + k: assertion k of the kernel does not hold */
 };
 
@@ -113,6 +114,8 @@ static inline char *whet_describe(int32_t code, char *text, size_t size) {
     snprintf(text, size, "no memory for an intermediate buffer");
   } else if (code == WHET_PACKED_RAISED) {
     snprintf(text, size, "a packed function failed, or whet_set_packed_caller was not called");
+  } else if (code == WHET_NO_BUCKET) {
+    snprintf(text, size, "no bucket of the model has the sizes of these inputs");
   } else if (check == WHET_CHECK_COUNT) {
     snprintf(text, size, "%s", checks[check]);
   } else if (check == WHET_CHECK_SHAPE || check == WHET_CHECK_STRIDES) {
