@@ -12,6 +12,7 @@ from whet.search_spaces.graph.groups import grouped
 from whet.search_spaces.graph.roles import roles_of
 from whet.search_spaces.graph.serialize import Serialized, deserialize, serialize
 from whet.search_spaces.graph.stages import Group, Node, plain_nodes
+from whet.search_spaces.values.instructions import Instruction
 
 
 class ComputeGraph:
@@ -21,14 +22,20 @@ class ComputeGraph:
         outputs: what is computed; checked by ``create_task``.
         args: the tensors that the kernel takes.
         flop: its arithmetic operations, where they are not to be counted.
+        instructions: those that a user has declared, which rules may use.
     """
 
     def __init__(
-        self, outputs: Sequence[Tensor], args: Sequence[Tensor], flop: int | None = None
+        self,
+        outputs: Sequence[Tensor],
+        args: Sequence[Tensor],
+        flop: int | None = None,
+        instructions: Sequence[Instruction] = (),
     ) -> None:
         self.outputs = tuple(outputs)
         self.args = tuple(args)
         self.given_flop = flop
+        self.instructions = tuple(instructions)
 
     @cached_property
     def _roles(self) -> tuple[Node, ...]:
@@ -59,8 +66,8 @@ class ComputeGraph:
         return count_flop(create_schedule(list(dict.fromkeys(t.op for t in self.outputs))))
 
     def __reduce__(self) -> tuple:
-        return _received, (serialize(self.outputs, self.args),)
+        return _received, (serialize(self.outputs, self.args), self.instructions)
 
 
-def _received(data: Serialized) -> ComputeGraph:
-    return ComputeGraph(*deserialize(data))
+def _received(data: Serialized, instructions: tuple[Instruction, ...] = ()) -> ComputeGraph:
+    return ComputeGraph(*deserialize(data), instructions=instructions)

@@ -57,6 +57,11 @@ class Rule(Protocol):
         """
         return False
 
+    @property
+    def is_extra(self) -> bool:
+        """True if the rule that would have the group without it competes with it."""
+        return False
+
     def cycles(self, group: Group) -> float | None:
         """Cycles of its default schedule by an estimate; None: there is none.
 
@@ -94,7 +99,7 @@ def rule_of(group: Group, target: Target) -> Rule:
 
 
 def contenders(group: Group, target: Target) -> tuple[Rule, ...]:
-    """The first rule that applies to a group, then those that may be faster."""
+    """The first rule that applies to a group, then those that may be faster or are there anyway."""
     home = RULES_OF_KIND.get(str(target.kind), RULES)
     return group.once((home, target), lambda: tuple(_contenders(group, home)))
 
@@ -103,7 +108,10 @@ def _contenders(group: Group, home: str) -> Iterable[Rule]:
     # imported one by one: a process that only looks a config up waits for each module
     homes = iter(imported(home))
     rules = (imported(one)() for one in homes)
-    yield next(rule for rule in rules if rule.applies(group))
+    first = next(rule for rule in rules if rule.applies(group))
+    yield first
+    if first.is_extra:
+        yield next(rule for rule in rules if rule.applies(group))
     rivals = imported(RIVALS_OF_KIND[home]) if home in RIVALS_OF_KIND else {}
     for one in homes:
         if one in rivals and rivals[one](group):

@@ -56,5 +56,8 @@ RULES_OF_KIND = {"cuda": "whet.search_spaces.rules.gpu.table:RULES"}
 RULES = "whet.search_spaces.rules.cpu.table:RULES"
 """Home of the rules for every other kind of target."""
 
+RULES_BY_INSTRUCTION = {"llvm": "whet.search_spaces.rules.cpu.instructions.rule:used_by"}
+"""Kind of target -> home of what says whether a declared instruction schedules a group."""
+
 RIVALS_OF_KIND = {RULES: "whet.search_spaces.rules.cpu.table:RIVALS"}
 """Home of rules -> home of those among them that compete with rules before them."""

@@ -23,6 +23,7 @@ class DefaultLoops(Rule):
 
 _ROOM = "whet.search_spaces.rules.cpu"
 RULES: tuple[str, ...] = (
+    f"{_ROOM}.instructions.rule:Tensorize",
     f"{_ROOM}.gemm.matvec:MatVec",
     f"{_ROOM}.gemm.rule:Gemm",
     f"{_ROOM}.gemm.matvec:Skinny",
