@@ -3,7 +3,7 @@
 import warnings
 from itertools import pairwise
 
-from random_scripts import FREE
+from random_scripts import changed_script, scripts_of
 from random_tensorize import tensorized
 
 from whet.compiler import te
@@ -75,7 +75,7 @@ class RandomSchedule:
                  self.compute_at, self.compute_inline, self.compute_root, self.cache_write,
                  self.cache_read, self.rfactor, self.set_scope, self.storage_align,
                  self.create_group, self.group_at, self.transform_layout,
-                 self.rolling_buffer, *[self.script] * 3 * bool(self._scripts()))  # fmt: skip
+                 self.rolling_buffer, *[self.script] * 3 * bool(scripts_of(self.s)))  # fmt: skip
         primitive = self._choose(kinds)
         try:
             if primitive():
@@ -189,50 +189,9 @@ class RandomSchedule:
 
     # scripts
 
-    def _scripts(self):
-        return [x for x in self.s.stages if isinstance(x.op, te.HybridOp)]
-
-    def _free(self, stage):
-        """The loops of a script whose steps may run in any order, by how they began."""
-        parts = (set(a.var.name.replace("_fused", "").split("_")) for a in stage.leaf_iter_vars)
-        free = [names - {"outer", "inner"} <= FREE for names in map(set, parts)]
-        return [a for a, is_free in zip(stage.leaf_iter_vars, free) if is_free]
-
     def script(self):
         """A primitive on a script's loops, or one that puts it, or what it reads, elsewhere."""
-        stage = self._choose(self._scripts())
-        leaves, free = stage.leaf_iter_vars, self._free(stage)
-        kind = self._choose(("split", "fuse", "reorder", "annotate", "attach", "host", "root"))
-        if kind == "split" and len(leaves) < 8:
-            stage.split(
-                self._choose(leaves), **{self._choose(("factor", "nparts")): self.pick(1, 7)}
-            )
-        elif kind == "fuse" and len(free) > 1:
-            stage.fuse(*self._choose(list(pairwise(free))))
-        elif kind == "reorder" and len(free) > 1:
-            stage.reorder(*reversed(self._choose(list(pairwise(free)))))
-        elif kind == "annotate" and free:
-            how = self._choose(("vectorize", "unroll", "parallel"))
-            small = [a for a in self._small(stage, 64) if a in set(free)]
-            if not small:
-                return False
-            getattr(stage, how)(self._choose(small))
-        elif kind == "attach" and not stage.is_output:
-            parents = [p for p in self._loops() if self.s.feeds(stage, p)]
-            if not parents:
-                return False
-            parent = self._choose(parents)
-            stage.compute_at(parent, self._choose(parent.leaf_iter_vars))
-        elif kind == "host":
-            movable = [x for x in self._computed() if not x.is_output and self.s.feeds(x, stage)]
-            if not movable:
-                return False
-            self._choose(movable).compute_at(stage, self._choose(leaves))
-        elif kind == "root" and not stage.is_output:
-            stage.compute_root()
-        else:
-            return False
-        return True
+        return changed_script(self, self._choose(scripts_of(self.s)))
 
     # places
 

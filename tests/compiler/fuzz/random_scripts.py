@@ -3,6 +3,8 @@
 A loop is *free* where its steps may run in any order: others may be split and unrolled only.
 """
 
+from itertools import pairwise
+
 from whet.compiler import te
 
 script = te.hybrid.script
@@ -95,3 +97,55 @@ SCRIPTS = (
 )
 FREE = {"i", "j", "m", "n"}
 """The loops whose steps may run in any order, by their names in all scripts."""
+
+
+def scripts_of(s):
+    """The stages of a schedule that are scripts."""
+    return [x for x in s.stages if isinstance(x.op, te.HybridOp)]
+
+
+def _free(stage):
+    """The loops of a script whose steps may run in any order, by the names of their parts."""
+
+    def names(leaf):
+        return set(leaf.var.name.split("_")) - {"outer", "inner", "fused"}
+
+    return [a for a in stage.leaf_iter_vars if names(a) <= FREE]
+
+
+def changed_script(made, stage):
+    """Try one primitive on a script; true if there was one to try.
+
+    Args:
+        made: the random schedule. stage: of the script.
+    """
+    leaves, free = stage.leaf_iter_vars, _free(stage)
+    kind = made._choose(("split", "fuse", "reorder", "annotate", "attach", "host", "root"))
+    if kind == "split" and len(leaves) < 8:
+        stage.split(made._choose(leaves), **{made._choose(("factor", "nparts")): made.pick(1, 7)})
+    elif kind == "fuse" and len(free) > 1:
+        stage.fuse(*made._choose(list(pairwise(free))))
+    elif kind == "reorder" and len(free) > 1:
+        stage.reorder(*reversed(made._choose(list(pairwise(free)))))
+    elif kind == "annotate" and free:
+        how = made._choose(("vectorize", "unroll", "parallel"))
+        small = [a for a in made._small(stage, 64) if a in set(free)]
+        if not small:
+            return False
+        getattr(stage, how)(made._choose(small))
+    elif kind == "attach" and not stage.is_output:
+        parents = [p for p in made._loops() if made.s.feeds(stage, p)]
+        if not parents:
+            return False
+        parent = made._choose(parents)
+        stage.compute_at(parent, made._choose(parent.leaf_iter_vars))
+    elif kind == "host":
+        movable = [x for x in made._computed() if not x.is_output and made.s.feeds(x, stage)]
+        if not movable:
+            return False
+        made._choose(movable).compute_at(stage, made._choose(leaves))
+    elif kind == "root" and not stage.is_output:
+        stage.compute_root()
+    else:
+        return False
+    return True
