@@ -27,7 +27,6 @@ from whet.search_spaces.template.config_scope import (
 )
 from whet.search_spaces.template.ref import TemplateRef
 from whet.search_spaces.values import Choice, Config, Workload
-from whet.search_spaces.values.instructions import tensor_intrin
 
 __all__ = [
     "AnnotateEntity",
@@ -51,7 +50,6 @@ __all__ = [
     "resolve",
     "space_of",
     "template",
-    "tensor_intrin",
     "using_config",
     "using_resolver",
 ]

@@ -80,8 +80,8 @@ if TYPE_CHECKING:
         get_config,
         list_templates,
         template,
-        tensor_intrin,
     )
+    from whet.search_spaces.values.instructions import tensor_intrin
     from whet.tvm import autotvm, contrib, error, ir, testing, transform
 
 __version__ = "0.1.0"
@@ -141,7 +141,7 @@ _HOMES = {
     "rocm": "whet.compiler.runtime.arrays.device",
     "run_kernel": "whet.compiler.emulator",
     "template": "whet.search_spaces",
-    "tensor_intrin": "whet.search_spaces",
+    "tensor_intrin": "whet.search_spaces.values.instructions",
     "tune": "whet.autotune",
     "vulkan": "whet.compiler.runtime.arrays.device",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from whet.compiler.te.flop import count_flop
 from whet.compiler.te.lang.tensor import Tensor
@@ -12,7 +13,9 @@ from whet.search_spaces.graph.groups import grouped
 from whet.search_spaces.graph.roles import roles_of
 from whet.search_spaces.graph.serialize import Serialized, deserialize, serialize
 from whet.search_spaces.graph.stages import Group, Node, plain_nodes
-from whet.search_spaces.values.instructions import Instruction
+
+if TYPE_CHECKING:
+    from whet.search_spaces.values.instructions import Instruction
 
 
 class ComputeGraph:

@@ -21,7 +21,12 @@ from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.space.config_space import ConfigSpace
-from whet.search_spaces.values.builtin import RIVALS_OF_KIND, RULES, RULES_OF_KIND
+from whet.search_spaces.values.builtin import (
+    ONLY_FOR_OF_KIND,
+    RIVALS_OF_KIND,
+    RULES,
+    RULES_OF_KIND,
+)
 
 KNOB = "rule"
 
@@ -106,7 +111,8 @@ def contenders(group: Group, target: Target) -> tuple[Rule, ...]:
 
 def _contenders(group: Group, home: str) -> Iterable[Rule]:
     # imported one by one: a process that only looks a config up waits for each module
-    homes = iter(imported(home))
+    only_for = imported(ONLY_FOR_OF_KIND[home]) if home in ONLY_FOR_OF_KIND else {}
+    homes = (x for x in imported(home) if x not in only_for or only_for[x](group))
     rules = (imported(one)() for one in homes)
     first = next(rule for rule in rules if rule.applies(group))
     yield first

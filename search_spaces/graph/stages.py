@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, count
 from math import prod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from whet.compiler.target import Target
 from whet.compiler.te.lang.compute import compute
@@ -18,7 +18,9 @@ from whet.compiler.tir.expr import Call, IntImm, IterVar, Select, Var
 from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.access import Access, accesses
 from whet.search_spaces.graph.cost import cost_of
-from whet.search_spaces.values.instructions import Instruction
+
+if TYPE_CHECKING:
+    from whet.search_spaces.values.instructions import Instruction
 
 T = TypeVar("T")
 _LLVM = Target("llvm")
