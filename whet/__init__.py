@@ -74,7 +74,14 @@ if TYPE_CHECKING:
     from whet.frontends.onnx import from_onnx
     from whet.frontends.torch import from_torch
     from whet.measure import MeasureOptions
-    from whet.search_spaces import Config, ConfigSpace, get_config, list_templates, template
+    from whet.search_spaces import (
+        Config,
+        ConfigSpace,
+        get_config,
+        list_templates,
+        template,
+    )
+    from whet.search_spaces.values.instructions import tensor_intrin
     from whet.tvm import autotvm, contrib, error, ir, testing, transform
 
 __version__ = "0.1.0"
@@ -134,6 +141,7 @@ _HOMES = {
     "rocm": "whet.compiler.runtime.arrays.device",
     "run_kernel": "whet.compiler.emulator",
     "template": "whet.search_spaces",
+    "tensor_intrin": "whet.search_spaces.values.instructions",
     "tune": "whet.autotune",
     "vulkan": "whet.compiler.runtime.arrays.device",
 }
@@ -233,6 +241,7 @@ __all__ = [
     "target",
     "te",
     "template",
+    "tensor_intrin",
     "testing",
     "tir",
     "topi",

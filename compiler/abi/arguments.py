@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from keyword import iskeyword
 
+from whet.compiler.abi.extent import packed_shape
 from whet.compiler.abi.extent_expr import from_expr
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import LowerError
@@ -60,6 +61,14 @@ def with_signature(func: PrimFunc, read_only: Collection[Buffer] = ()) -> PrimFu
         element, lanes = dt.split(p.dtype)
         if lanes > 1:  # an array's last dimension is the lanes
             shape = (*shape, lanes)
+        if dt.is_nibble(element) and strides:
+            raise LowerError(
+                f"lower: the argument {p.name}: {p.dtype}",
+                "an array that holds two elements a byte has no strides",
+                "pass it compact, as whet.nd.array makes it",
+            )
+        if dt.is_nibble(element):  # an array of bytes, which hold two elements each
+            element, shape = "uint8", packed_shape(shape)
         params.append(BufferParam(_fresh(name, taken), element, shape, written, strides))
     for v in free:
         if v not in known:

@@ -56,7 +56,10 @@ def check_alone(sig: KernelSignature, i: int, p: BufferParam, array: np.ndarray)
     """
     wanted = layout.numpy_dtype(p.dtype)
     if array.dtype != wanted:
-        raise wrong(sig, i, f"{p.name}.dtype is {array.dtype}, expected {p.dtype}", array)
+        why = f"{p.name}.dtype is {array.dtype}, expected {p.dtype}"
+        if array.dtype.name in ("int4", "uint4"):
+            why += ": numpy holds one element a byte, whet.nd.array(a) packs two"
+        raise wrong(sig, i, why, array)
     if array.ndim != len(p.shape):
         why = f"{p.name}.ndim is {array.ndim}, expected {len(p.shape)}"
         raise wrong(sig, i, why, array)

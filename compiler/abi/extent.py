@@ -70,6 +70,27 @@ OPERATORS = {
 _OF_SYNTAX = {row.syntax: op for op, row in OPERATORS.items() if row.syntax}
 
 
+def packed_shape(shape: Shape) -> Shape:
+    """The bytes of an array of four-bit elements, two a byte, row-major; the even one is low.
+
+    The last dimension is halved where it is an even number; else the bytes have one dimension,
+    since rows do not begin with a byte::
+
+        (n, 8)  ->  (n, 4)          (3, 5)  ->  (8,)          ()  ->  (1,)
+    """
+    if shape and isinstance(shape[-1], int) and shape[-1] % 2 == 0:
+        return (*shape[:-1], shape[-1] // 2)
+    size: Extent = 1
+    for d in shape:
+        if isinstance(size, int) and (isinstance(d, int) or size == 1):
+            size = size * d if isinstance(d, int) else d
+        else:
+            size = Operation("*", size, d)
+    if isinstance(size, int):
+        return ((size + 1) // 2,)
+    return (Operation("//", Operation("+", size, 1), 2),)
+
+
 def symbols_of(extent: Extent) -> set[str]:
     """The names of the symbols in an extent."""
     if isinstance(extent, Operation):

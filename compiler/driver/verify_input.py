@@ -43,25 +43,27 @@ from whet.compiler.tir.visit.renew import defined_once
 from whet.compiler.tir.visit.rewrite import LEAVES
 
 
-def verified(func: PrimFunc) -> PrimFunc:
+def verified(func: PrimFunc, may_be_empty: bool = False) -> PrimFunc:
     """The function, each variable of which is defined once, if there is nothing surely wrong in it.
 
     Args:
         func: has not been lowered.
+        may_be_empty: whether it may allocate no elements, as stages of nothing do.
 
     Raises:
         LowerError: for a buffer that nothing declares, an index that is no integer, an access that
             surely leaves its buffer (unless the bounds checker is to find it when it happens), and
             an allocation of no elements.
     """
-    _Walk(func).statement(func.body, True)
+    _Walk(func, 0 if may_be_empty else 1).statement(func.body, True)
     return defined_once(func)
 
 
 class _Walk:
     """Walks statements with the buffers that exist and the loops of constant length around them."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, least: int) -> None:
+        self.least = least
         self.name = str(func.attrs.get("global_symbol", "main"))
         self.buffers = {id(p) for p in func.params if isinstance(p, Buffer)}
         self.ranges: dict[Any, tuple[int, int]] = {}
@@ -105,7 +107,7 @@ class _Walk:
         b = n.buffer
         if isinstance(n, Allocate):
             for d, size in enumerate(b.shape):
-                if isinstance(size, IntImm) and size.value <= 0:
+                if isinstance(size, IntImm) and size.value < self.least:
                     raise LowerError(
                         f"lower: {self.name} allocates {b.name}",
                         f"dimension {d} is {size.value}",

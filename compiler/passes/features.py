@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from whet.compiler.passes.loops.storage_rewrite import LARGE_BYTES, allocated_bytes
+from whet.compiler.tir.dtype import is_nibble
+from whet.compiler.tir.expr import Cast
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.stmt import Allocate, AttrStmt, For, IfThenElse
+from whet.compiler.tir.stmt import Allocate, AttrStmt, BufferStore, For, IfThenElse
 from whet.compiler.tir.visit.rewrite import LEAVES
 
 
@@ -21,6 +23,7 @@ class Features:
         threads: the tags of its thread-bound loops.
         wide_loops: whether a loop counts in 64 bits.
         conditions: whether it has conditions besides the guards of tails.
+        nibbles: whether it has to do with elements of four bits.
         large: how many buffers of more than :data:`LARGE_BYTES` it allocates.
     """
 
@@ -30,12 +33,13 @@ class Features:
     threads: set[str] = field(default_factory=set)
     wide_loops: bool = False
     conditions: bool = False
+    nibbles: bool = False
     large: int = 0
 
 
 def features_of(func: PrimFunc) -> Features:
     """The features of a function."""
-    found = Features()
+    found = Features(nibbles=any(is_nibble(p.dtype) for p in func.params))
     nodes = found.nodes
     stack: list = [func.body]
     seen: set[int] = set()  # expressions may share parts
@@ -53,6 +57,10 @@ def features_of(func: PrimFunc) -> Features:
             found.conditions = found.conditions or not n.likely
         elif kind is AttrStmt:
             found.keys.add(n.key)
+        elif (kind is Cast and (is_nibble(n.dtype) or is_nibble(n.value.dtype))) or (
+            kind is BufferStore and is_nibble(n.buffer.dtype)
+        ):
+            found.nibbles = True
         elif kind is Allocate and allocated_bytes(n) > LARGE_BYTES:
             found.large += 1
         for p in n.parts:

@@ -31,6 +31,7 @@ from whet.compiler.passes.loops.transpose_loads import transpose_loads
 from whet.compiler.passes.loops.unroll_loop import unroll_loop
 from whet.compiler.passes.loops.vectorize_loop import vectorize_loop
 from whet.compiler.passes.names import PASS_NAMES
+from whet.compiler.passes.pack_nibbles import pack_nibbles
 from whet.compiler.passes.skip_assert import skip_assert
 from whet.compiler.target import Target
 from whet.compiler.tir.expr import Select
@@ -185,6 +186,13 @@ PASSES: tuple[Step, ...] = (
         flatten_buffer,
         "One index for each access, strides and offsets put in.",
         "strides come in; one index an access from here on",
+    ),
+    Step(
+        "PackNibbles",
+        pack_nibbles,
+        "",
+        "on flat indices, of which two are one byte; before vectors, whose lanes would share bytes",
+        when=lambda has, config: has.nibbles,
     ),
     Step(
         "NarrowDataType",

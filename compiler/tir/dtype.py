@@ -14,10 +14,12 @@ _BITS = {
     "bfloat16": 16,
     "float32": 32,
     "float64": 64,
+    "int4": 4,
     "int8": 8,
     "int16": 16,
     "int32": 32,
     "int64": 64,
+    "uint4": 4,
     "uint8": 8,
     "uint16": 16,
     "uint32": 32,
@@ -60,8 +62,14 @@ def bits(dtype: str) -> int:
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes one element takes in memory."""
-    return _BITS[element(dtype)] // 8
+    """Bytes one element takes in memory that a kernel allocates: int4 takes a byte there."""
+    return _BITS[element(dtype)] // 8 or 1
+
+
+@lru_cache(None)
+def is_nibble(dtype: str) -> bool:
+    """True for elements of four bits, of which an array holds two a byte."""
+    return element(dtype) in NIBBLES
 
 
 def is_float(dtype: str) -> bool:
@@ -94,8 +102,10 @@ _ALIASES = {
 }
 
 
-#: types that TVM packs several to a byte
-PARTS_OF_BYTES = ("int1", "int2", "int4", "uint2", "uint4")
+#: types of which an argument holds two elements a byte
+NIBBLES = ("int4", "uint4")
+#: types that TVM packs several to a byte, and Whet does not
+PARTS_OF_BYTES = ("int1", "int2", "uint2")
 
 
 def usual(name: str) -> str:
@@ -128,8 +138,8 @@ def _checked(dtype: str) -> str:
         return vector(name, int(count)) if x else name
     why, way_out = "there is no such data type", ""
     if name in PARTS_OF_BYTES:
-        why = "no array is kept of elements smaller than a byte"
-        way_out = "keep two in an int8, and take them apart with >> and &\n"
+        why = "no array is kept of elements smaller than half a byte"
+        way_out = "keep them in an int4, or several in an int8, and take them apart with >> and &\n"
     raise ArgumentError(f"dtype {dtype!r}", why, f"{way_out}known: {', '.join(_BITS)}")
 
 

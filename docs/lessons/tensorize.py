@@ -188,3 +188,56 @@ assert (y == x.astype("int32") @ w.T.astype("int32")).all()
 print("exact:", y.shape)
 if instruction:
     print("vpdpbusd in the code:", "vpdpbusd" in kernel.get_source("asm"))
+
+# %%
+# Declared for graphs without a template
+# --------------------------------------
+#
+# ``whet.tensor_intrin`` declares an instruction once: of a product that it computes, the derived
+# space has a rule ``tensorize``, which packs the operands, fills tiles at the edge with zeros and
+# keeps sums in registers. Here a row of a matrix is added, eight columns at a time.
+
+
+@whet.tensor_intrin("scaled_row")
+def scaled_row(target):
+    """``c[i] += x[0] * w[0, i]``, in vectors of eight; None would leave a target out."""
+    x, w = te.placeholder((1,), name="x"), te.placeholder((1, 8), name="w")
+    k = te.reduce_axis((0, 1), name="k")
+    c = te.compute((8,), lambda i: te.sum(x[k] * w[k, i], axis=k), name="c")
+
+    def statements(ins, outs):
+        (one, row), (out,) = ins, outs
+        zeros = te.const(0, "float32").astype("float32x8")
+        product = one.vload(0).astype("float32x8") * row.vload((0, 0), "float32x8")
+        more = out.vstore(0, out.vload(0, "float32x8") + product)
+        return out.vstore(0, product), out.vstore(0, zeros), more
+
+    return te.decl_tensor_intrin(
+        c.op, statements, "scaled_row", default_buffer_params={"offset_factor": 1}
+    )
+
+
+A, B = te.placeholder((33, 37), name="A"), te.placeholder((37, 21), name="B")
+k = te.reduce_axis((0, 37), name="k")
+C = te.compute((33, 21), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+task = whet.create_task(outputs=[C], args=[A, B, C], target="llvm")
+print(task.config_space.default.as_dict()["rule"], task.config_space.default.as_dict()["tile"])
+a = rng.standard_normal((33, 37), dtype=np.float32)
+b = rng.standard_normal((37, 21), dtype=np.float32)
+c = np.full((33, 21), np.nan, np.float32)
+whet.build(task)(a, b, c)
+print("error:", np.abs(c - a @ b).max())
+
+# %%
+# The rules know ``vpdpbusd`` without a declaration, where the processor has it.
+
+W = te.placeholder((K, M), "int8", name="W")
+k = te.reduce_axis((0, K), name="k")
+Y = te.compute(
+    (N, M), lambda i, j: te.sum(X[i, k].astype("int32") * W[k, j].astype("int32"), axis=k), name="Y"
+)
+task = whet.create_task(outputs=[Y], args=[X, W, Y], target="llvm")
+kernel = whet.build(task)
+kernel(x, w.T.copy(), y)
+assert (y == x.astype("int32") @ w.T.astype("int32")).all()
+print("rule:", task.config_space.default.as_dict().get("rule", "the only one"))

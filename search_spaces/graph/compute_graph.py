@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from whet.compiler.te.flop import count_flop
 from whet.compiler.te.lang.tensor import Tensor
@@ -13,6 +14,9 @@ from whet.search_spaces.graph.roles import roles_of
 from whet.search_spaces.graph.serialize import Serialized, deserialize, serialize
 from whet.search_spaces.graph.stages import Group, Node, plain_nodes
 
+if TYPE_CHECKING:
+    from whet.search_spaces.values.instructions import Instruction
+
 
 class ComputeGraph:
     """The computation behind some tensors.
@@ -21,14 +25,20 @@ class ComputeGraph:
         outputs: what is computed; checked by ``create_task``.
         args: the tensors that the kernel takes.
         flop: its arithmetic operations, where they are not to be counted.
+        instructions: those that a user has declared, which rules may use.
     """
 
     def __init__(
-        self, outputs: Sequence[Tensor], args: Sequence[Tensor], flop: int | None = None
+        self,
+        outputs: Sequence[Tensor],
+        args: Sequence[Tensor],
+        flop: int | None = None,
+        instructions: Sequence[Instruction] = (),
     ) -> None:
         self.outputs = tuple(outputs)
         self.args = tuple(args)
         self.given_flop = flop
+        self.instructions = tuple(instructions)
 
     @cached_property
     def _roles(self) -> tuple[Node, ...]:
@@ -59,8 +69,8 @@ class ComputeGraph:
         return count_flop(create_schedule(list(dict.fromkeys(t.op for t in self.outputs))))
 
     def __reduce__(self) -> tuple:
-        return _received, (serialize(self.outputs, self.args),)
+        return _received, (serialize(self.outputs, self.args), self.instructions)
 
 
-def _received(data: Serialized) -> ComputeGraph:
-    return ComputeGraph(*deserialize(data))
+def _received(data: Serialized, instructions: tuple[Instruction, ...] = ()) -> ComputeGraph:
+    return ComputeGraph(*deserialize(data), instructions=instructions)

@@ -14,14 +14,17 @@ from whet.search_spaces.graph.stages import TILED
 from whet.search_spaces.graph.stored_graph import loaded, stored
 from whet.search_spaces.graph.template import (
     CONTRACTIONS,
+    INSTRUCTIONS,
     OTHERS,
     VERSION,
     rules_version,
     schedule_graph,
+    uses_instructions,
 )
 from whet.search_spaces.template import Template, register
 from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values import Workload
+from whet.search_spaces.values.instructions import declared
 
 PREFIX = "graph/"
 """The beginning of derived templates' names; the rest is for people."""
@@ -56,6 +59,8 @@ class Family:
     @property
     def version(self) -> int:
         """The version of the rules for the target in force that schedule such graphs."""
+        if any(map(uses_instructions, self.graphs.values())):
+            return INSTRUCTIONS
         groups = (group for graph in self.graphs.values() for group in graph.groups)
         return rules_version(CONTRACTIONS if any(g.role == TILED for g in groups) else OTHERS)
 
@@ -95,7 +100,7 @@ def derived(outputs: list[Tensor], args: list[Tensor], label: str) -> tuple[Temp
     """
     identity = identity_of(outputs, args)
     name = f"{PREFIX}{label}/{identity.digest}"
-    graph = ComputeGraph(outputs, args)
+    graph = ComputeGraph(outputs, args, instructions=declared())
     shared = _families.get(name)
     if shared is None:
         shared = _families[name] = _template(name)

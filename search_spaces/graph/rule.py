@@ -21,7 +21,12 @@ from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.space.config_space import ConfigSpace
-from whet.search_spaces.values.builtin import RIVALS_OF_KIND, RULES, RULES_OF_KIND
+from whet.search_spaces.values.builtin import (
+    ONLY_FOR_OF_KIND,
+    RIVALS_OF_KIND,
+    RULES,
+    RULES_OF_KIND,
+)
 
 KNOB = "rule"
 
@@ -55,6 +60,11 @@ class Rule(Protocol):
 
         Called where it applies itself. Rules whose homes are in the table's ``RIVALS`` are asked.
         """
+        return False
+
+    @property
+    def is_extra(self) -> bool:
+        """True if the rule that would have the group without it competes with it."""
         return False
 
     def cycles(self, group: Group) -> float | None:
@@ -94,16 +104,20 @@ def rule_of(group: Group, target: Target) -> Rule:
 
 
 def contenders(group: Group, target: Target) -> tuple[Rule, ...]:
-    """The first rule that applies to a group, then those that may be faster."""
+    """The first rule that applies to a group, then those that may be faster or are there anyway."""
     home = RULES_OF_KIND.get(str(target.kind), RULES)
     return group.once((home, target), lambda: tuple(_contenders(group, home)))
 
 
 def _contenders(group: Group, home: str) -> Iterable[Rule]:
     # imported one by one: a process that only looks a config up waits for each module
-    homes = iter(imported(home))
+    only_for = imported(ONLY_FOR_OF_KIND[home]) if home in ONLY_FOR_OF_KIND else {}
+    homes = (x for x in imported(home) if x not in only_for or only_for[x](group))
     rules = (imported(one)() for one in homes)
-    yield next(rule for rule in rules if rule.applies(group))
+    first = next(rule for rule in rules if rule.applies(group))
+    yield first
+    if first.is_extra:
+        yield next(rule for rule in rules if rule.applies(group))
     rivals = imported(RIVALS_OF_KIND[home]) if home in RIVALS_OF_KIND else {}
     for one in homes:
         if one in rivals and rivals[one](group):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, count
 from math import prod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from whet.compiler.target import Target
 from whet.compiler.te.lang.compute import compute
@@ -18,6 +18,9 @@ from whet.compiler.tir.expr import Call, IntImm, IterVar, Select, Var
 from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.graph.access import Access, accesses
 from whet.search_spaces.graph.cost import cost_of
+
+if TYPE_CHECKING:
+    from whet.search_spaces.values.instructions import Instruction
 
 T = TypeVar("T")
 _LLVM = Target("llvm")
@@ -144,6 +147,7 @@ class Group:
         cfg: where knobs are defined and read, under a config.
         target: what is compiled for, under a config.
         memo: what :meth:`once` has worked out; kept as long as the graph.
+        instructions: those that a user had declared when the graph was made.
     """
 
     anchor: Node
@@ -160,6 +164,7 @@ class Group:
     cfg: Any = None
     target: Target = _LLVM
     memo: dict[Hashable, Any] = field(default_factory=dict)
+    instructions: tuple[Instruction, ...] = ()
 
     @property
     def role(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from whet.compiler.homes import imported
 from whet.compiler.target import Target
 from whet.compiler.te.lang.relations import ROOT
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Operation, Tensor
@@ -14,13 +15,16 @@ from whet.compiler.tir.expr import ProducerLoad
 from whet.compiler.tir.visit.rewrite import Rewriter
 from whet.search_spaces.graph.compute_graph import ComputeGraph
 from whet.search_spaces.graph.rule import Chosen, choose_rules
-from whet.search_spaces.graph.stages import INLINE, Group, is_ahead
+from whet.search_spaces.graph.stages import INLINE, TILED, Group, is_ahead
 from whet.search_spaces.template.config_scope import get_config
+from whet.search_spaces.values.builtin import RULES_BY_INSTRUCTION
 
 VERSION = 6
+INSTRUCTIONS = 7
+"""The version of the rules for graphs in which a declared instruction has a rule of its own."""
 OTHERS, CONTRACTIONS, OPERATORS = "others", "contractions", "operators"
 _OF_KIND = {"cuda": {OTHERS: 5, CONTRACTIONS: 6, OPERATORS: 0}}
-"""Raise it when a change of a rule should retire the records made before it; of a kind of target
+"""Raise them when a change of a rule should retire the records made before it; of a kind of target
 whose rules change at other times, its own numbers: of graphs with a contraction, of templates of
 GEMMs and convolutions, and of all others. On GPUs those templates had functions of their own, whose
 versions were all there was, before rules made the same programs: these records apply."""
@@ -37,12 +41,24 @@ def rules_version(part: str = OTHERS) -> int:
     return of_kind.get(part, VERSION)
 
 
+def uses_instructions(graph: ComputeGraph) -> bool:
+    """True if a declared instruction has a rule for a group of a graph, for the target in force."""
+    target = Target.current(allow_none=True) or Target("llvm")
+    home = RULES_BY_INSTRUCTION.get(str(target.kind))
+    if home is None:
+        return False
+    known: dict[str, Any] = {"target": target, "instructions": graph.instructions}
+    tiled = (g for g in graph.groups if g.role == TILED)
+    return any(imported(home)(replace(g, **known)) for g in tiled)
+
+
 def schedule_graph(graph: ComputeGraph) -> tuple[Schedule, list[Tensor]]:
     """The schedule of a graph under the config in force, and the tensors that the kernel takes."""
     target = Target.current(allow_none=True) or Target("llvm")
     # the rules for GPUs know no rows of several steps of an axis
     whole = graph.groups if str(target.kind) == "cuda" else graph.groups_in_blocks
-    given = [replace(g, notes={}, cfg=get_config(), target=target) for g in whole]
+    cfg, known = get_config(), graph.instructions
+    given = [replace(g, notes={}, cfg=cfg, target=target, instructions=known) for g in whole]
     return _scheduled(graph, choose_rules(given, target, partial(_scheduled, graph)))
 
 

@@ -56,5 +56,11 @@ RULES_OF_KIND = {"cuda": "whet.search_spaces.rules.gpu.table:RULES"}
 RULES = "whet.search_spaces.rules.cpu.table:RULES"
 """Home of the rules for every other kind of target."""
 
+RULES_BY_INSTRUCTION = {"llvm": "whet.search_spaces.rules.cpu.table:by_instruction"}
+"""Kind of target -> home of what says whether a declared instruction schedules a group."""
+
+ONLY_FOR_OF_KIND = {RULES: "whet.search_spaces.rules.cpu.table:ONLY_FOR"}
+"""Home of rules -> home of those among them that are loaded for some groups only."""
+
 RIVALS_OF_KIND = {RULES: "whet.search_spaces.rules.cpu.table:RIVALS"}
 """Home of rules -> home of those among them that compete with rules before them."""

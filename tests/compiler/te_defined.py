@@ -50,6 +50,9 @@ class Masks:
             if isinstance(tensor.op, te.ScanOp):
                 self._recurrence(tensor.op)
                 return self.made[tensor]
+            if isinstance(tensor.op, te.HybridOp):
+                self.made[tensor] = self.of(self.known[tensor.op][tensor.value_index])
+                return self.made[tensor]
             for t in tensor.op.input_tensors:  # their values first, so that none is computed twice
                 self.of(t)
             shape = np.shape(evaluate_tensor(tensor, self.known))

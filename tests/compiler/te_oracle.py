@@ -57,7 +57,8 @@ def evaluate(tensors, values, symbols=None):
 
     Args:
         tensors: what is asked for.
-        values: placeholder -> numpy array, scalar variable -> number.
+        values: placeholder -> numpy array, scalar variable -> number; operation of a hybrid script
+            -> tensors of te.compute that have its values.
         symbols: symbolic size -> number.
     """
     known = {
@@ -73,6 +74,9 @@ def evaluate_tensor(t, known):
         return known[t]
     if isinstance(t.op, te.ScanOp):
         return _recurrence(t, known)
+    if isinstance(t.op, te.HybridOp):
+        known[t] = evaluate_tensor(known[t.op][t.value_index], known)
+        return known[t]
     assert isinstance(t.op, te.ComputeOp), t
     op = t.op
     body = op.body[t.value_index]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 ELSEWHERE = {
+    "whet.autotvm.task.space": "whet.search_spaces",
     "whet.contrib.utils": "whet.tvm.contrib.folder",
     "whet.driver.build_module": "whet.compiler.driver",
     "whet.ir.module": "whet.compiler.tir.function",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from whet.compiler.abi.extent import packed_shape
 from whet.compiler.abi.layout import SCALARS, numpy_dtype
 from whet.compiler.errors import ArgumentError
 from whet.compiler.runtime.arrays.device import (
@@ -32,6 +33,7 @@ from whet.compiler.runtime.arrays.ndarray import (
     new_array,
     on_device,
 )
+from whet.compiler.runtime.arrays.nibbles import NIBBLES, pack, unpack
 from whet.compiler.runtime.arrays.placement import checked_device, device_or_ctx
 
 __all__ = [
@@ -48,7 +50,9 @@ __all__ = [
     "gpu",
     "metal",
     "opencl",
+    "pack",
     "rocm",
+    "unpack",
     "vulkan",
 ]
 
@@ -63,7 +67,8 @@ def array(
 
     Args:
         source: a numpy array, an NDArray, an object with ``__dlpack__``, or nested lists, which
-            numpy gives a dtype: Python floats are float64, integers int64, as in TVM.
+            numpy gives a dtype: Python floats are float64, integers int64, as in TVM. Elements of
+            ``ml_dtypes.int4`` and ``uint4`` are packed two a byte, as :func:`pack` does.
         device: where it shall live; the CPU by default. ``whet.device("cuda_host")`` is the
             host's page-locked memory, which GPUs copy from and to without waiting.
         mem_scope: the kind of memory; there is ``"global"`` only.
@@ -76,6 +81,8 @@ def array(
     device = device_or_ctx("nd.array", device, ctx)
     there = on_device(source)
     held = elements("nd.array(...)", source) if there is None else there.described
+    if held.dtype.name in NIBBLES:
+        source = held = pack(held)
     native = held.dtype.newbyteorder("=")
     _check_dtype(native)
     made = new_array(checked_device(device, mem_scope), held.shape, native)
@@ -94,7 +101,8 @@ def empty(
     Args:
         shape: extents of the dimensions.
         dtype: the elements' dtype: its name, numpy's, or a type such as ``np.float32``; the lanes
-            of a vector's, ``"float32x4"``, are one more dimension, the last.
+            of a vector's, ``"float32x4"``, are one more dimension, the last; of ``"int4"`` and
+            ``"uint4"`` it is an array of their bytes, see :func:`pack`.
         device: where it shall live; the CPU by default.
         mem_scope: the kind of memory; there is ``"global"`` only.
         ctx: TVM's old name of ``device``, deprecated.
@@ -118,6 +126,8 @@ def empty(
         name, extents = usual(element), (*extents, int(lanes))
     if name in PARTS_OF_BYTES:
         check(name)  # refuses it, and says what to do
+    if name in NIBBLES:
+        name, extents = "uint8", packed_shape(extents)  # type: ignore[assignment]
     return new_array(checked_device(device, mem_scope), extents, numpy_dtype(name))
 
 

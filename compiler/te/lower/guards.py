@@ -214,7 +214,8 @@ class Guards:
         b = self.bounds.stages.get(stage)
         op = stage.op
         if b is None or b.whole or stage in self.in_place:
-            return ["whole"] * len(stage.op.output_shape(0))
+            # a statement's outputs have shapes of their own
+            return ["whole"] * max(len(op.output_shape(k)) for k in range(op.num_outputs))
         out = []
         for a in op.axis:
             first = self.analyzer.affine(a.domain.min).key == b.mins[a].key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whet.compiler.errors import LowerError
-from whet.compiler.te.lang.tensor import ExternOp
+from whet.compiler.te.lang.tensor import ExternOp, HybridOp
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import BufferView, IntImm, PrimExpr, Var
 from whet.compiler.tir.stmt import DeclBuffer, Stmt
@@ -63,6 +63,8 @@ def _with_views(body: Stmt, buffers: dict[Buffer, Buffer]) -> Stmt:
 def _bind(op: ExternOp, b: Buffer, real: Buffer, values: dict[Var, PrimExpr]) -> None:
     for d, (x, y) in enumerate(zip(b.shape, real.shape)):
         _match(op, b, f"dimension {d}", x, y, values)
+    if isinstance(op, HybridOp):
+        return  # it has elements by their indices, wherever they are kept
     if b.strides:
         for d, (x, y) in enumerate(zip(b.strides, real.steps())):
             # a dimension of one step or none has no stride that matters

@@ -222,7 +222,8 @@ def pragma(stage: Stage, var: IterVar, pragma_type: str, pragma_value: Any = Non
     """Say something of a loop to passes and generators: an attribute ``pragma_<type>``.
 
     ``auto_unroll_max_step`` (a number of steps) and ``unroll_explicit`` (whether to write them
-    out) unroll the loops inside, ``debug_skip_region`` leaves the loop out, ``import_llvm`` (LLVM
+    out) unroll the loops inside, ``unroll`` and ``vectorize`` are the primitives of their names, as
+    in TVM, ``debug_skip_region`` leaves the loop out, ``import_llvm`` (LLVM
     text, target ``llvm``) links functions into the module, for ``call_extern``; a name that nobody
     knows is kept and does nothing.
 
@@ -260,6 +261,9 @@ def pragma(stage: Stage, var: IterVar, pragma_type: str, pragma_value: Any = Non
             'pragma "import_llvm" takes what `clang -S -emit-llvm` makes of it',
         )
     value = _pragma_value(pragma_type, pragma_value, request)
+    if pragma_type in ("unroll", "vectorize"):
+        getattr(stage, pragma_type)(var)
+        return
     old = stage.attr(var)
     stage.iter_var_attrs[var] = replace(
         old,

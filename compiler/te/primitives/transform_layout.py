@@ -69,7 +69,8 @@ def transform_layout(
             takes the indices of the places that the first one gave.
 
     Returns:
-        The new loops in the layout's order; None of an input.
+        The new loops in the layout's order; None of an input, and of a stage whose loops rfactor
+        has made anew since: these stay as they are.
 
     Raises:
         ScheduleError: for a map that is none; for axes that were split, fused, reordered apart or
@@ -177,10 +178,11 @@ def _of_loops(
     """The transform of a stage's loops, which must stand as the axes do."""
     if not isinstance(stage.op, ComputeOp):
         return None
-    axes = next(
-        (r.transformed_variables for r in reversed(stage.relations) if isinstance(r, Transform)),
-        stage.op.axis,
-    )
+    made = (r for r in reversed(stage.relations) if isinstance(r, Transform))
+    last = next(made, None)
+    if last is None and stage.layout:
+        return None  # rfactor gave it loops over its elements
+    axes = stage.op.axis if last is None else last.transformed_variables
     places = sorted(unannotated_leaf(stage, a, request) for a in axes)
     if places != list(range(places[0], places[0] + len(axes))):
         raise ScheduleError(request, "its axes were reordered apart", loops_of(stage))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from whet.compiler.homes import imported
 from whet.compiler.te.schedule import Schedule
 from whet.search_spaces.graph.rule import Rule
-from whet.search_spaces.graph.stages import Group
+from whet.search_spaces.graph.stages import TILED, Group
 
 
 class DefaultLoops(Rule):
@@ -23,6 +24,7 @@ class DefaultLoops(Rule):
 
 _ROOM = "whet.search_spaces.rules.cpu"
 RULES: tuple[str, ...] = (
+    f"{_ROOM}.instructions.rule:Tensorize",
     f"{_ROOM}.gemm.matvec:MatVec",
     f"{_ROOM}.gemm.rule:Gemm",
     f"{_ROOM}.gemm.matvec:Skinny",
@@ -37,6 +39,25 @@ RULES: tuple[str, ...] = (
     f"{_ROOM}.table:DefaultLoops",
 )
 """Homes of rules: the first that applies to a group schedules it; the last applies to all."""
+
+
+def _of_instructions(group: Group) -> bool:
+    known = group.instructions or group.anchor.op.output_dtype(0) == "int32"
+    return group.role == TILED and bool(known)
+
+
+def by_instruction(group: Group) -> bool:
+    """True if a declared instruction has a rule for a group."""
+    return (
+        _of_instructions(group)
+        and imported(f"{_ROOM}.instructions.rule:used_by")(group) is not None
+    )
+
+
+ONLY_FOR: dict[str, Callable[[Group], bool]] = {
+    f"{_ROOM}.instructions.rule:Tensorize": _of_instructions,
+}
+"""Rules that are loaded, and asked, only where something holds of a group."""
 
 
 def _of_few_steps(group: Group) -> bool:

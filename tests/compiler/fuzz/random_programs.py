@@ -3,6 +3,8 @@
 ``pick(low, high)`` gives an integer of ``low .. high``: hypothesis' draw, or ``random.randint``.
 """
 
+from random_scripts import SCRIPTS
+
 from whet.compiler import te
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17)
@@ -45,6 +47,7 @@ class Graph:
         inputs, tensors: in the order in which they are made; ``outputs`` are some of them.
         symbols: symbolic size -> number.
         made: the kinds of its stages, by the names of the methods below.
+        twins: operation of a script -> tensors of te.compute that are its outputs, for the oracle.
         sizes: what its dimensions are drawn from.
     """
 
@@ -53,7 +56,7 @@ class Graph:
     def __init__(self, pick, dtype=None, symbolic=False, sizes=SIZES):
         self.pick, self.sizes = pick, sizes
         self.dtype = dtype or self._choose(self.dtypes)
-        self.inputs, self.tensors, self.made = [], [], []
+        self.inputs, self.tensors, self.made, self.twins = [], [], [], {}
         self.symbols = {}
         self.symbolic = symbolic
         self.tables = set()
@@ -105,7 +108,12 @@ class Graph:
         return (self.elementwise, self.stencil, self.padded, self.reduction, self.transposed,
                 self.broadcast, self.reshaped, self.matmul, self.gathered, self.strided,
                 self.guarded, self.double, self.several, self.position,
-                self.converted, *self.triangles(), *self.recurrences())  # fmt: skip
+                self.converted, *self.triangles(), *self.recurrences(),
+                *self.scripts())  # fmt: skip
+
+    def scripts(self):
+        """Kinds of stages whose loops a script writes; none where nobody can schedule them."""
+        return (self.scripted,)
 
     def recurrences(self):
         """Kinds of stages that are computed step by step; none where nobody can schedule them."""
@@ -256,6 +264,23 @@ class Graph:
         return te.compute(
             (a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name=name
         )
+
+    def scripted(self, name):
+        f, twin, count = self._choose(SCRIPTS)
+        given = [self._any(2)]
+        if count == 2:
+            given.append(self._input((given[0].shape[1], self._size()), given[0].dtype))
+            self.tables.discard(given[1])
+        if not all(self._is_some(d) for t in given for d in t.shape):
+            return self.elementwise(name)
+        made = f(*given)
+        made = list(made) if isinstance(made, (list, tuple)) else [made]
+        self.twins[made[0].op] = twin(name, *given)
+        return made
+
+    def _is_some(self, d):
+        """True for an extent of a step and more."""
+        return self.symbols.get(d, getattr(d, "value", 0)) > 0
 
     def recurrence(self, name):
         a = self._any(2)

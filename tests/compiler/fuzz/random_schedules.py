@@ -3,6 +3,7 @@
 import warnings
 from itertools import pairwise
 
+from random_scripts import changed_script, scripts_of
 from random_tensorize import tensorized
 
 from whet.compiler import te
@@ -25,6 +26,8 @@ REFUSED = (
     *("its statements say", "depends on the data axes", "no padded rows"),
     *("computed in its memory", "one after the other", "which reads whole tensors"),
     *("its loops are those of the update", "computes one at a time", "keeps all its steps"),
+    *("do not stand directly inside each other", "must be neighbours"),
+    *("those of a script",),
 )
 TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread")
 
@@ -72,7 +75,7 @@ class RandomSchedule:
                  self.compute_at, self.compute_inline, self.compute_root, self.cache_write,
                  self.cache_read, self.rfactor, self.set_scope, self.storage_align,
                  self.create_group, self.group_at, self.transform_layout,
-                 self.rolling_buffer)  # fmt: skip
+                 self.rolling_buffer, *[self.script] * 3 * bool(scripts_of(self.s)))  # fmt: skip
         primitive = self._choose(kinds)
         try:
             if primitive():
@@ -183,6 +186,12 @@ class RandomSchedule:
         stage = self._stage()
         if stage is not None and tensorized(stage, self.pick):
             self.applied.append("tensorize")
+
+    # scripts
+
+    def script(self):
+        """A primitive on a script's loops, or one that puts it, or what it reads, elsewhere."""
+        return changed_script(self, self._choose(scripts_of(self.s)))
 
     # places
 
@@ -308,6 +317,7 @@ class RandomSchedule:
 
     def transform_layout(self):
         fits = [x for x in self.s.stages if x.op.axis or isinstance(x.op, te.PlaceholderOp)]
+        fits = [x for x in fits if not isinstance(x.op, te.HybridOp)]  # which says where it stores
         fits = [x for x in fits if x.attach_type != INLINE and not self._aligned(x)]
         stage = self._choose(fits)
         rank = len(layout_shape(stage, stage.op.output_shape(0)))

@@ -30,7 +30,10 @@ ILLEGAL = (
     "rolling_buffer(",
     "has strides of its own",  # and is laid out, too
     "transform_layout(",
+    "the extents of its axes depend on each other",  # of a tile
     "the domain of k depends",  # and is not known for all elements together
+    "is also read outside of that loop",  # of a script
+    "as rows in memory",  # a script, of what has a layout of its own
     "depends on data",  # a prefetch of what an inlined stage gathers
 )
 
@@ -113,6 +116,11 @@ class Program:
                 out[t] = np.full(self._shape(t), poison, t.dtype)
         return out
 
+    def _twins(self):
+        """Tensors of te.compute for the outputs of scripts, as they were given and as they are."""
+        scripts = (x for x in self.made.s.stages if x.origin_op in self.graph.twins)
+        return self.graph.twins | {x.op: self.graph.twins[x.origin_op] for x in scripts}
+
     def _shape(self, t):
         return [int(evaluate_size(d, self.graph.symbols)) for d in t.shape]
 
@@ -162,6 +170,7 @@ class Program:
                 np.testing.assert_array_equal(placed[t].array, arrays[t], f"{t.name} was written")
         computed = [t for t in args if t not in graph.inputs]
         inputs = {t: x for t, x in self.arrays(args).items() if t in graph.inputs}
+        inputs |= self._twins()
         results = {
             t: self._read(placed[t].array, places[t], arrays[t]).reshape(self._shape(t))
             for t in computed

@@ -306,3 +306,57 @@ def test_steps_beyond_the_end_are_guarded():
     s[c].unroll(inner)
     text = str(te.schedule.ScheduleOps(s))
     assert "likely(i_outer * 4 + i_inner < 10)" in text
+
+
+def test_readers_of_a_second_output_of_more_dimensions(rng):
+    """Each output has a shape of its own: an index of the second is none of the first."""
+
+    @script
+    def rows(a):
+        b = output_tensor((a.shape[0],), a.dtype)
+        c = output_tensor(a.shape, a.dtype)
+        for i in range(a.shape[0]):
+            b[i] = a[i, 0]
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                c[i, j] = a[i, j] - b[i]
+        return b, c
+
+    a = te.placeholder((7, 5), "int32", "a")
+    _, c = rows(a)
+    d = te.compute((7, 5), lambda i, j: c[i, j] * 2, name="d")
+    x = numbers((7, 5), "int32", rng)
+    for options in ({}, {"tail": "shift"}):
+        s = te.create_schedule(d.op)
+        s[d].vectorize(s[d].split(d.op.axis[1], 2, **options)[1])
+        got = run_compiled(s, [a], [x], [d])[0]
+        np.testing.assert_array_equal(got, (x - x[:, :1]) * 2)
+
+
+def test_a_script_beside_stages_of_nothing():
+    """A sum over no steps is 0, whether a script reads it or not."""
+    a, b = te.placeholder((4, 0), name="a"), te.placeholder((0, 3), name="b")
+    k = te.reduce_axis((0, 0), name="k")
+    none = te.compute((4, 0), lambda i, j: a[i, j] + 1.0, name="none")
+    zeros = te.compute((4, 3), lambda i, j: te.sum(none[i, k] * b[k, j], axis=k), name="zeros")
+    c = product(zeros, te.placeholder((3, 2), name="d"))
+    s = te.create_schedule(c.op)
+    f = whet.build(s, [a, b, c.op.input_tensors[1], c])
+    out = np.full((4, 2), np.nan, "float32")
+    f(*(np.ones(n, "float32") for n in ((4, 0), (0, 3), (3, 2))), out)
+    np.testing.assert_array_equal(out, np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("how", ["aligned", "shared", "both"])
+def test_memory_of_what_a_script_reads_and_writes(rng, how):
+    """Rows with padding, and scopes: a script has elements by their indices."""
+    a, b, before, c, after, s = neighbours()
+    if how != "shared":
+        s[before].storage_align(before.op.axis[0], 8, 3)
+    if how != "aligned":
+        s[c].set_scope("shared")
+        s[before].set_scope("local")
+    x, y = numbers((13, 7), "float32", rng), numbers((7, 6), "float32", rng)
+    got = run_compiled(s, [a, b], [x, y], [after])[0]
+    want = ((x + 1.0).astype(float) @ y) * 2 + x[:, :1] + 1
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

@@ -264,3 +264,22 @@ def test_several_indices_that_are_always_0_are_loops_of_their_own():
     x, out = np.random.default_rng().random(5, "float32"), np.full(5, np.nan, "float32")
     driver.build(s, [a, u], target="llvm")(x, out)
     np.testing.assert_allclose(out, 2.0 * x.astype("float64") + 1, rtol=1e-6)
+
+
+def test_a_second_layout_after_rfactor():
+    """The loops that rfactor has made are over elements, and stay so; memory is laid out anew."""
+    A, B = te.placeholder((7, 3), name="A"), te.placeholder((3, 6), name="B")
+    k = te.reduce_axis((0, 3), name="k")
+    C = te.compute((7, 6), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    s[C].transform_layout(lambda i, j: [j, i // 5, i % 5])
+    s.rfactor(C, s[C].op.reduce_axis[0], factor_axis=2)
+    assert s[C].transform_layout(lambda i, j, k: [k, i, j]) is None
+    s[C].vectorize(s[C].op.axis[1])
+    a, b = (np.random.default_rng(0).random(n, dtype=np.float32) for n in ((7, 3), (3, 6)))
+    got = np.full((5, 6, 2), 77, np.float32)
+    driver.build(s, [A, B, C])(a, b, got)
+    rows = np.arange(7)
+    np.testing.assert_allclose(got[rows % 5, :, rows // 5], a @ b, rtol=1e-5)
+    replayed = s.trace.replay([C])
+    assert str(driver.lower(replayed, [A, B, C])) == str(driver.lower(s, [A, B, C]))

@@ -220,6 +220,21 @@ def test_pragmas_unroll():
     check(s, [a, u])
 
 
+@pytest.mark.parametrize("name", ["unroll", "vectorize"])
+def test_pragmas_that_are_primitives(name):
+    """As in TVM: the pragma does what the primitive of its name does."""
+    texts = []
+    for how in ("pragma", "primitive"):
+        a = te.placeholder((8,), name="A")
+        b = te.compute((8,), lambda i: a[i] + 1.0, name="B")  # noqa: B023
+        s = te.create_schedule(b.op)
+        (i,) = b.op.axis
+        s[b].pragma(i, name) if how == "pragma" else getattr(s[b], name)(i)
+        texts.append(str(driver.lower(s, [a, b])))
+        replays(s, [a, b])
+    assert texts[0] == texts[1] and "for i in range" not in texts[0]
+
+
 def test_pragma_on_a_reduction_and_its_first_values():
     a = te.placeholder((6, 5), name="A")
     k = te.reduce_axis((0, 5), name="k")

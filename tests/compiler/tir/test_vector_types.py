@@ -121,8 +121,3 @@ def test_arrays_of_vectors_and_what_does_not_fit():
         f(np.zeros((6, 3), "float32"), y)
     with pytest.raises(whet.ArgumentError, match="the numbers of lanes differ"):
         te.compute((6,), lambda i: A[i] + te.placeholder((6,), "float32x2")[i])
-    for name in ("int4", "uint4", "int1", "int4x8"):
-        with pytest.raises(whet.ArgumentError, match="elements smaller than a byte"):
-            te.placeholder((6,), name)
-        with pytest.raises(whet.WhetError, match="elements smaller than a byte"):
-            whet.nd.empty((6,), name)

@@ -35,6 +35,7 @@ def test_import_statements_of_tvm_give_the_same_modules():
         "from whet.ir.transform import PassContext\n"
         "from whet.contrib.utils import tempdir\n"
         "from whet.autotvm.task import create\n"
+        "from whet.autotvm.task.space import OtherOptionEntity, SplitEntity\n"
         "import sys, whet.compiler.te.schedule\n"
         "import whet.compiler.runtime.arrays.ndarray as n\n"
         "assert sys.modules['whet.te'] is whet.te is whet.compiler.te\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from whet import search_spaces as space
 from whet.autotune.tasks.task import Task, create_task
 from whet.search_spaces import get_config, template
 from whet.tvm.names import explained
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from whet.compiler.target import Target
     from whet.search_spaces import Template
 
-__all__ = ["Task", "create", "get_config", "template"]
+__all__ = ["Task", "create", "get_config", "space", "template"]
 
 
 def create(
