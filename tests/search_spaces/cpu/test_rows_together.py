@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -162,3 +164,16 @@ def test_the_default_is_what_gains(level, shape, dtype, rows):
 @pytest.mark.parametrize(("count", "rows"), [(4, 1), (8, 4), (64, 4), (12, 3), (10, 5)])
 def test_the_default_leaves_each_thread_its_share(count, rows):
     assert softmax((count, 77)).config_space.default["rows"].val == rows
+
+
+@pytest.mark.parametrize("shape", [(1, 12, 17, 65), (1, 1, 30, 77), (3, 1, 5, 33), (1, 1, 1, 50)])
+@pytest.mark.parametrize("level", ["v2", "v3", "v4"])
+def test_an_axis_of_one_step_does_not_part_the_lanes(shape, level):
+    """The heads of one sentence: its batch of one is no part of a row, whose lanes lie in order."""
+    target = f"llvm -mcpu=x86-64-{level} -mtriple=x86_64-unknown-linux-gnu -num_threads=1"
+    for operator in ("softmax", "log_softmax"):
+        task = whet.create_task(operator, args=(shape,), target=target)
+        s, args = task.instantiate()
+        with task.target:
+            text = str(whet.lower(s, args))
+        assert not re.findall(r"ramp\([^)]*\)\)? *//", text), text

@@ -233,4 +233,8 @@ def run_of(group: Group, node: Node) -> tuple[int, ...]:
         for m in group.members
         if all(n == 1 or d in row_dimensions(group, m) for d, n in enumerate(m.extents))
     }
-    return tuple(k for k in axes_together(node, numbers)[-1] if k in rest)
+    run = tuple(k for k in axes_together(node, numbers)[-1] if k in rest)
+    if run[-1] - run[0] < len(run):
+        return run
+    # loops of one step that rows part from it: together the two would hide where a row begins
+    return tuple(k for k in run if node.extents[k] > 1) or run[-1:]

@@ -123,6 +123,7 @@ INTEL_SERVER = Costs(
     square=0.27,
     written=3.6,
     buffered=2.2,
+    result=3.6,
 )
 
 
