@@ -8,21 +8,25 @@ at a quarter of its speed. Such kernels set the processor's flush-to-zero mode w
     ...
     ldmxcsr %old
 
-Their results may then be zero where exact ones are subnormal. All other kernels keep these, above
-all those that only apply a function to each element.
+All that such a kernel computes may then be zero where exact results are subnormal. All other
+kernels keep these, above all those that only apply a function to each element; so do those that
+call out, as what they call would run in the mode, too.
 """
 
 from __future__ import annotations
 
+from whet.compiler.codegen.outside import EXTERNS
 from whet.compiler.target import Target
 from whet.compiler.target.llvm_machine import machine_of
 from whet.compiler.target.machine.processors import architecture_of
-from whet.compiler.tir.expr import BufferLoad, Call
+from whet.compiler.tir import dtype as dt
+from whet.compiler.tir.expr import Add, BufferLoad, Call, PrimExpr
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.stmt import BufferStore
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 _DECAYING = frozenset({"exp", "exp2", "exp10", "sigmoid"})
+_OUTSIDE = frozenset({"call_packed", *EXTERNS, "call_llvm_intrin"})
 _FLUSH = 0x8000  # of MXCSR: results that would be subnormal are zero
 
 DECLARATIONS = (
@@ -39,7 +43,8 @@ def flushes(func: PrimFunc, target: Target) -> bool:
         func: lowered.
         target: on another architecture than x86-64 nothing changes.
     """
-    if not any(call.op in _DECAYING for call in nodes_of(func.body, Call)):
+    called = {call.op for call in nodes_of(func.body, Call)}
+    if not called & _DECAYING or called & _OUTSIDE:
         return False
     if architecture_of(machine_of(target.canonical()).triple) != "x86_64":
         return False
@@ -47,8 +52,15 @@ def flushes(func: PrimFunc, target: Target) -> bool:
 
 
 def _adds_up(store: BufferStore) -> bool:
-    """True for a store of what the same buffer had, and more."""
-    return any(load.buffer is store.buffer for load in nodes_of(store.value, BufferLoad))
+    """True for a store that adds a float to what the same buffer had."""
+    return any(
+        dt.is_float(n.dtype) and any(_loads(side, store) for side in (n.a, n.b))
+        for n in nodes_of(store.value, Add)
+    )
+
+
+def _loads(n: PrimExpr, store: BufferStore) -> bool:
+    return isinstance(n, BufferLoad) and n.buffer is store.buffer
 
 
 def flushing() -> tuple[list[str], str]:
