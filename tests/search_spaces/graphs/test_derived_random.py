@@ -75,6 +75,7 @@ class Program:
         """(tensor, numpy's values, which of them are undefined) of each output."""
         tensors = [t for t in self.args if t in self.outputs]
         inputs = {t: a for t, a in zip(self.args, self.arrays) if t not in self.outputs}
+        inputs |= self.graph.twins
         return list(zip(tensors, evaluate(tensors, inputs), undefined(tensors, inputs)))
 
     def __str__(self):

@@ -24,6 +24,8 @@ class Costs:
         caches: usable bytes of each cache, and bytes a cycle of what fits it; the last: of memory.
         second_period, second_ways: bytes after which the sets of the second cache begin anew; its
             lines of a set. again_far: bytes a cycle of what the third one delivers in their place.
+        of_batch: operands come from the cache that holds those of the whole batch before a call, not
+            those of one GEMM of it.
         hidden: the share of the lesser of work and transfers that the other does not hide.
         latency: of a sum. load_bound, load: of a load, alone and beside others. share: of
             operations that loads do not hide.
@@ -59,6 +61,7 @@ class Costs:
     second_period: int = 131_072
     second_ways: int = 8
     again_far: float = 4.0
+    of_batch: bool = False
     hidden: float = 0.3
     latency: float = 4.4
     load_bound: float = 0.76
@@ -124,6 +127,7 @@ ZEN = Costs()
 INTEL_SERVER = Costs(
     caches=((19800, 236.0), (1330000, 43.2), (49700000, 7.65), (inf, 5)),
     again_far=1.79,
+    of_batch=True,
     hidden=0.37,
     load_bound=0.468,
     tile=7.96,
@@ -142,7 +146,7 @@ INTEL_SERVER = Costs(
     in_time=102.0,
     strided=7.33,
     strided_far=7.35,
-    square=0.208,
+    square=0.3,
     rest=0.63,
     element=3.2,
     vector=3.02,

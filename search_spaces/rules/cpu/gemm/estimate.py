@@ -195,11 +195,12 @@ def _moved(c: Costs, g: GemmSize, plan: Plan, size: int, strips: int, panels: in
         sums = block * (plan.nr * g.N if plan.order == "panels" else plan.mr * g.M) * size
         total += 2 * blocks_of_k * g.N * g.M * size / c.rate(sums + block * stays)
     # each operand comes from where it was before the call
+    given = (a + b) * (g.batch if c.of_batch else 1)
     if plan.pack_a or g.transpose_a:
-        total += a / c.rate(a + b)
+        total += a / c.rate(given)
     else:
-        total += a / (c.strided if a + b < c.second else c.strided_far)
-    return total + b / c.rate(a + b)
+        total += a / (c.strided if given < c.second else c.strided_far)
+    return total + b / c.rate(given)
 
 
 def _copies(c: Costs, g: GemmSize, plan: Plan, lanes: int, size: int) -> float:

@@ -59,11 +59,13 @@ def default_choices(spec: TiledSpec) -> dict[str, Any]:
 
 
 def _changes(spec: TiledSpec) -> Iterator[dict[str, Any]]:
-    """One knob's choices after the other; copies for each block together with the blocks."""
+    """One knob's choices after the other; with blocks, copies for each, and threads that share them."""
     for name, values in knobs(spec):
         for value in values[:_TILES_TRIED] if name == "tile" else values:
             yield {name: value}
     blocks = [(name, values) for name, values in knobs(spec) if name.startswith("blocks_")]
+    if spec.threads > 1:
+        yield from ({"parallel": True, name: value} for name, some in blocks for value in some[1:])
     for _, pack in pack_names(spec):
         for name, values in blocks:
             for value in values[1:]:
