@@ -198,8 +198,8 @@ class _Stores:
         """Where it is false at a step of the loop, it is at all later ones."""
         match condition:
             case LT(a=low, b=high) | LE(a=low, b=high) | GT(a=high, b=low) | GE(a=high, b=low):
-                parts = self.analyzer.affine(low) - self.analyzer.affine(high)
-                return self._grows(parts, loop, 1)
+                gap = self.analyzer.affine(low) - self.analyzer.affine(high)
+                return self._grows(gap, loop, 1)
         return False
 
     def _grows(self, form: Affine, loop: _Loop, sign: int) -> bool:
@@ -207,6 +207,7 @@ class _Stores:
         for atom, c in form.terms.values():
             if not self._depends(atom, loop):
                 continue
+            parts: list[PrimExpr] | None
             match atom:
                 case Var():
                     parts = [] if atom is loop.var and c * sign > 0 else None
