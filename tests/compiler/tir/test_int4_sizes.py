@@ -70,3 +70,33 @@ def test_halves_of_extents(last):
         assert got == ([5, length // 2] if len(halved) == 2 else [(5 * length + 1) // 2])
         assert (len(halved) == 2) == (last not in ("n", "n * 3", "n * 2 + 3", "n // 2"))
         assert length % 2 == 0 or len(halved) == 1
+
+
+def test_values_that_are_checked_before_they_are_bytes():
+    for wrong in (
+        np.array([2**64 - 1], "uint64"),
+        np.array([-(2**63)]),
+        np.array([2**32]),
+        np.array([9, -9], "int8"),
+    ):
+        with pytest.raises(whet.ArgumentError, match="int4 holds the integers from -8 to 7"):
+            whet.nd.pack(wrong, "int4")
+    np.testing.assert_array_equal(whet.nd.pack(np.array([7, 1], "uint64"), "int4"), [0x17])
+    np.testing.assert_array_equal(whet.nd.pack([True, False, True], "uint4"), [1, 1])
+
+
+def test_arrays_of_no_elements():
+    assert whet.nd.pack([], "int4").shape == (0,)
+    assert whet.nd.pack(np.zeros((0, 4)), "uint4").shape == (0, 2)
+    assert whet.nd.pack(np.zeros((3, 0), "int8"), "int4").shape == (3, 0)
+    pytest.importorskip("ml_dtypes")
+    assert whet.nd.unpack(np.zeros(0, "uint8"), (0, 4)).shape == (0, 4)
+
+
+def test_shapes_to_unpack():
+    pytest.importorskip("ml_dtypes")
+    packed = whet.nd.pack([1, -2], "int4")
+    assert whet.nd.unpack(packed, 2).astype(int).tolist() == [1, -2]
+    for wrong in ((2.0,), (-1, -1), "2", None):
+        with pytest.raises(whet.ArgumentError, match=r"(?s)nd.unpack\(.*integers of 0 or more"):
+            whet.nd.unpack(packed, wrong)
