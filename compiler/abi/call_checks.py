@@ -13,7 +13,7 @@ import numpy as np
 from whet.compiler.abi import layout
 from whet.compiler.abi.binding import Bindings, bindings, extent_checks
 from whet.compiler.abi.checks import other_memory, wants, wants_all
-from whet.compiler.abi.extent import Extent, evaluate
+from whet.compiler.abi.extent import Extent, evaluate, holds_rows
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import ArgumentError
 
@@ -62,6 +62,11 @@ def check_alone(sig: KernelSignature, i: int, p: BufferParam, array: np.ndarray)
         raise wrong(sig, i, why, array)
     if array.ndim != len(p.shape):
         why = f"{p.name}.ndim is {array.ndim}, expected {len(p.shape)}"
+        if p.dtype == "uint8" and holds_rows(p.shape):
+            why += (
+                ": rows that may be odd, of two elements a byte, lie in one dimension: "
+                "whet.nd.pack(a.reshape(-1), dtype), whet.nd.empty((size,), dtype)"
+            )
         raise wrong(sig, i, why, array)
     if not p.strides and not array.flags.c_contiguous:
         why = f"{p.name}.strides are not row-major, expected a compact array"

@@ -73,13 +73,15 @@ _OF_SYNTAX = {row.syntax: op for op, row in OPERATORS.items() if row.syntax}
 def packed_shape(shape: Shape) -> Shape:
     """The bytes of an array of four-bit elements, two a byte, row-major; the even one is low.
 
-    The last dimension is halved where it is an even number; else the bytes have one dimension,
-    since rows do not begin with a byte::
+    The last dimension is halved where it is even for all symbols; else the bytes have one
+    dimension, since rows may not begin with a byte::
 
-        (n, 8)  ->  (n, 4)          (3, 5)  ->  (8,)          ()  ->  (1,)
+        (n, 8)  ->  (n, 4)        (3, n * 2)  ->  (3, n)        (3, 5)  ->  (8,)        ()  ->  (1,)
+        (3, n)  ->  ((n * 3 + 1) // 2,)
     """
-    if shape and isinstance(shape[-1], int) and shape[-1] % 2 == 0:
-        return (*shape[:-1], shape[-1] // 2)
+    half = _half(shape[-1]) if shape else None
+    if half is not None:
+        return (*shape[:-1], half)
     size: Extent = 1
     for d in shape:
         if isinstance(size, int) and (isinstance(d, int) or size == 1):
@@ -89,6 +91,31 @@ def packed_shape(shape: Shape) -> Shape:
     if isinstance(size, int):
         return ((size + 1) // 2,)
     return (Operation("//", Operation("+", size, 1), 2),)
+
+
+def holds_rows(shape: Shape) -> bool:
+    """True of one dimension that :func:`packed_shape` made of several with symbols."""
+    match shape:
+        case (Operation("//", Operation("+", Operation("*"), 1), 2),):
+            return True
+    return False
+
+
+def _half(extent: Extent) -> Extent | None:
+    """Half of an extent that is even for all symbols; None of another."""
+    match extent:
+        case int():
+            return extent // 2 if extent % 2 == 0 else None
+        case Operation("*", a, b):
+            for x, other in ((a, b), (b, a)):
+                half = _half(x)
+                if half is not None:
+                    return other if half == 1 else Operation("*", other, half)
+        case Operation("+" | "-" | "min" | "max" as op, a, b):
+            low, high = _half(a), _half(b)
+            if low is not None and high is not None:
+                return Operation(op, low, high)
+    return None
 
 
 def symbols_of(extent: Extent) -> set[str]:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from types import CellType, CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from whet.compiler.errors import SpaceError
 
@@ -57,6 +58,9 @@ def tensor_intrin(name: str, *, replace: bool = False) -> Callable[[_Make], _Mak
     The function takes a target and returns what ``te.decl_tensor_intrin`` gives, whose computation
     is a sum of products; or None where the target's processor does not have it.
 
+    A function that is defined again by the same source, as when a notebook's cell is run again, is
+    no other one.
+
     Raises:
         SpaceError: the name is taken by another function, or what is decorated is no function.
     """
@@ -70,10 +74,10 @@ def tensor_intrin(name: str, *, replace: bool = False) -> Callable[[_Make], _Mak
                 "def f(target): return te.decl_tensor_intrin(...)",
             )
         old = _declared.get(name)
-        if old is not None and not replace and _place(old.make) != _place(make):
+        if old is not None and not replace and not _same(old.make, make):
             raise SpaceError(
                 request,
-                f"another function has declared this name: {'.'.join(_place(old.make))}",
+                f"another function has declared this name: {_place(old.make)}",
                 "choose another name, or pass replace=True",
             )
         _declared[name] = Instruction(name, make)
@@ -91,5 +95,44 @@ def declared() -> tuple[Instruction, ...]:
     return tuple(_declared.values())
 
 
-def _place(make: Make) -> tuple[str, str]:
-    return str(getattr(make, "__module__", "")), str(getattr(make, "__qualname__", ""))
+def _place(make: Make) -> str:
+    """A function's name, and where it is defined."""
+    code = getattr(make, "__code__", None)
+    name = getattr(make, "__qualname__", "") or repr(make)
+    where = f", line {code.co_firstlineno}" if code else ""
+    return f"{getattr(make, '__module__', '')}.{name}{where}"
+
+
+def _same(a: Any, b: Any, within: frozenset[tuple[int, int]] = frozenset()) -> bool:
+    """One source with equal values around it; ``within``: the pairs that are being compared."""
+    if a is b or (id(a), id(b)) in within:
+        return True
+    if type(a) is not type(b):
+        return False
+    within |= {(id(a), id(b))}
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(_same(x, y, within) for x, y in zip(a, b))
+    if isinstance(a, FunctionType):
+        return (
+            a.__module__ == b.__module__
+            and _bare(a.__code__) == _bare(b.__code__)
+            and _same(_values(a), _values(b), within)
+        )
+    if isinstance(a, CellType):
+        try:
+            return _same(a.cell_contents, b.cell_contents, within)
+        except ValueError:  # the function itself, which has no name before it is decorated
+            return True
+    return isinstance(a, int | float | complex | str | bytes) and a == b
+
+
+def _values(function: FunctionType) -> tuple[Any, ...]:
+    """The defaults of a function, and what it holds of the functions around it."""
+    named = sorted((function.__kwdefaults__ or {}).items())
+    return (*(function.__defaults__ or ()), *named, *(function.__closure__ or ()))
+
+
+def _bare(code: CodeType) -> CodeType:
+    """Code without the lines that it came from."""
+    consts = tuple(_bare(c) if isinstance(c, CodeType) else c for c in code.co_consts)
+    return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=consts)

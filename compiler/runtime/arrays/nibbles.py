@@ -11,6 +11,7 @@ import numpy as np
 from whet.compiler.abi.extent import packed_shape
 from whet.compiler.errors import ArgumentError, CodegenError
 from whet.compiler.installed import install_extra
+from whet.compiler.runtime.arrays.ndarray import extents_of
 
 #: the least and the greatest value of the types of which two elements are a byte
 NIBBLES = {"int4": (-8, 7), "uint4": (0, 15)}
@@ -35,22 +36,23 @@ def pack(values: Any, dtype: str = "") -> np.ndarray:
     """
     array = np.asarray(values)
     name = _checked("nd.pack", dtype or array.dtype.name)
-    whole = array.dtype.name in NIBBLES or array.dtype.kind in "iub"
+    if array.dtype.name in NIBBLES or not array.size:
+        array = array.astype(np.int8)
     low, high = NIBBLES[name]
-    wide = array.astype(np.int64) if whole else array
-    if not whole or (array.size and not low <= int(wide.min()) <= int(wide.max()) <= high):
+    whole = array.dtype.kind in "iub"
+    if not whole or (array.size and not low <= int(array.min()) <= int(array.max()) <= high):
         raise ArgumentError(
             f"nd.pack(array of {array.dtype}, {name!r})",
             f"{name} holds the integers from {low} to {high}",
             "np.clip the values, and round them",
         )
-    halves = wide.astype(np.uint8).reshape(-1) & 15
+    halves = array.astype(np.uint8).reshape(-1) & 15
     halves = np.append(halves, np.zeros(halves.size % 2, np.uint8))
     wanted: Any = packed_shape(array.shape)
     return (halves[0::2] | halves[1::2] << 4).reshape(wanted)
 
 
-def unpack(packed: Any, shape: Sequence[int], dtype: str = "int4") -> np.ndarray:
+def unpack(packed: Any, shape: int | Sequence[int], dtype: str = "int4") -> np.ndarray:
     """The elements of an array that :func:`pack` made, or that a kernel wrote.
 
     >>> unpack(pack([1, -2, 3], "int4"), (3,)).astype("int8")
@@ -58,17 +60,17 @@ def unpack(packed: Any, shape: Sequence[int], dtype: str = "int4") -> np.ndarray
 
     Args:
         packed: bytes (uint8), on any device.
-        shape: of the elements.
+        shape: of the elements; a number is one dimension.
         dtype: ``"int4"`` or ``"uint4"``.
 
     Returns:
         An array of ``ml_dtypes.int4`` or ``uint4``, a byte an element.
 
     Raises:
-        ArgumentError: another dtype, or bytes of another number.
+        ArgumentError: another dtype, no shape, or bytes of another number.
         CodegenError: ml_dtypes is not installed.
     """
-    name, shape = _checked("nd.unpack", dtype), tuple(shape)
+    name, shape = _checked("nd.unpack", dtype), extents_of("nd.unpack", shape)
     held = packed.numpy() if hasattr(packed, "numpy") else np.asarray(packed)
     size = math.prod(shape)
     if held.dtype != np.uint8 or held.size != (size + 1) // 2:

@@ -94,12 +94,20 @@ def used_by(group: Group) -> InstructionForm | None:
 
 def _used(group: Group, target: Target) -> Iterator[InstructionForm]:
     for one in _known(group):
-        intrin = one.make(target)
+        request = f"the instruction {one.name!r} for {target.short}"
+        try:
+            intrin = one.make(target)
+        except Exception as error:  # whatever a user's function raises
+            raise SpaceError(
+                request,
+                f"its function raised {type(error).__name__}: {error}",
+                "mend the function, or let it return None where the processor does not have it",
+            ) from error
         if intrin is None:
             continue
         if not isinstance(intrin, TensorIntrin):
             raise SpaceError(
-                f"the instruction {one.name!r} for {target}",
+                request,
                 f"its function gave a {type(intrin).__name__}",
                 "return te.decl_tensor_intrin(...), or None where the processor does not have it",
             )
