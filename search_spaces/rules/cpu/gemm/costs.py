@@ -24,7 +24,7 @@ class Costs:
         caches: usable bytes of each cache, and bytes a cycle of what fits it; the last: of memory.
         second_period, second_ways: bytes after which the sets of the second cache begin anew; its
             lines of a set. again_far: bytes a cycle of what the third one delivers in their place.
-        of_batch: operands come from the cache that holds those of the whole batch before a call, not
+        of_batch: operands come from the cache that holds a whole batch of them before a call, not
             those of one GEMM of it.
         hidden: the share of the lesser of work and transfers that the other does not hide.
         latency: of a sum. load_bound, load: of a load, alone and beside others. share: of

@@ -59,7 +59,7 @@ def default_choices(spec: TiledSpec) -> dict[str, Any]:
 
 
 def _changes(spec: TiledSpec) -> Iterator[dict[str, Any]]:
-    """One knob's choices after the other; with blocks, copies for each, and threads that share them."""
+    """One knob's choices after the other; blocks also with copies for each, and with threads."""
     for name, values in knobs(spec):
         for value in values[:_TILES_TRIED] if name == "tile" else values:
             yield {name: value}
