@@ -83,6 +83,8 @@ def test_ranges_grow_and_it_is_said(caplog):
         _check(fast, f, torch.randn(200, 5))
     assert sum("the graph is compiled again" in r.message for r in caplog.records) == 1
     assert "from 2 to 256" in report().compilations[-1]
+    _check(fast, f, torch.randn(512, 5))
+    assert "from 2 to 1024" in report().compilations[-1]  # the power of two from twice 512 on
     torch._dynamo.reset()
     fast, x = _compiled(f, dynamic=None), torch.randn(3, 5)
     torch._dynamo.mark_dynamic(x, 0, min=2, max=300)
