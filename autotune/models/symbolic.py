@@ -35,6 +35,7 @@ from whet.compiler.graph.symbolic.sizes import (
     looked_at,
     most_each,
     most_elements,
+    ones,
 )
 from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.module import Module
@@ -229,7 +230,7 @@ class _Plan:
         if key not in self._built:
             text = f"{key} {self.target.key}"
             symbol = f"whet_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-            points = looked_at(self.sizes.ranges)
+            points = looked_at(self.sizes.ranges) + ones(self.sizes.ranges)
             module = open_kernel(self.sizes, group, points, self.target, symbol)
             self._built[key] = self._kept(Kernel(symbol, with_code(module), None))
         return self._built[key]

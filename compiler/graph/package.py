@@ -177,7 +177,7 @@ def _source(model: AnyModel) -> str:
     lines = [
         f"#define WHET_MODEL_FUNCTIONS {' '.join([*externs, *arrays])}",
         f"#define WHET_MODEL_CHOICES {' '.join(choices)}",
-        f"#define WHET_MODEL_ASSERTS {''.join(f'{json.dumps(one)}, ' for one in words)}",
+        f"#define WHET_MODEL_ASSERTS {''.join(f'{_c_string(one)}, ' for one in words)}",
         f"#define WHET_MODEL_INPUTS {len(first.inputs)}",
         f"#define WHET_MODEL_ARGS {len(first.inputs) + len(first.outputs)}",
         f"#define WHET_MODEL_CONSTANTS {first._constants.size}",
@@ -186,6 +186,13 @@ def _source(model: AnyModel) -> str:
     ]
     text = (Path(include_dir()) / "whet" / "model.c").read_text()
     return "\n".join([*lines, text])
+
+
+def _c_string(text: str) -> str:
+    """A string of C with the UTF-8 bytes of a text."""
+    plain = set(b" _-,.:()[]*+") | {b for b in range(128) if chr(b).isalnum()}
+    each = [chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()]
+    return f'"{"".join(each)}"'
 
 
 def loaded(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi.extent import Extent, Shape
-from whet.compiler.errors import ArgumentError, OutOfMemoryError
+from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError
 from whet.compiler.graph.ir import Graph, Node, Value
 from whet.compiler.graph.symbolic.sizes import (
     Dynamic,
@@ -103,13 +103,31 @@ def _generalised(
     ranges: Mapping[str, Dynamic],
 ) -> SymbolicGraph:
     """As :func:`generalised`, without a way out."""
+    inside, more = looked_at(ranges), looked_at(ranges, beyond=True)
+    try:
+        return _found(at, passed, ranges, more)
+    except (_Refused, WhetError):
+        if len(more) == len(inside):
+            raise
+    # what is beyond a short range is another model: its own sizes are all that counts
+    return _found(at, passed, ranges, inside + ones(ranges))
+
+
+def _found(
+    at: Callable[[Sizes], Graph],
+    passed: Callable[[Graph], Graph],
+    ranges: Mapping[str, Dynamic],
+    points: Sequence[Sizes],
+) -> SymbolicGraph:
+    """The graph that is right at some sizes, and in the file's own form also where sizes are 1."""
     file, made = _Alike(ranges), _Alike(ranges)
-    for point in looked_at(ranges):
+    for point in points:
         graph = _read(at, ranges, point)
         file.add(graph, point)
         made.add(passed(graph), point)
     for point in ones(ranges):
-        file.add(_read(at, ranges, point), point)
+        if point not in points:
+            file.add(_read(at, ranges, point), point)
     file.graph()  # also where a size is 1, for which passes make another one
     return _with_slices(made.graph(), [v for v, is_cut in made.cut.items() if is_cut])
 
@@ -189,8 +207,12 @@ class _Alike:
         elif text != self._text:
             raise _different(self._first, graph, self._text, text, self._points[0], point)
         else:
+            beyond = any(point[n] > r.high for n, r in self.ranges.items())
             for v, w in zip(_constants(self._first), _constants(graph)):
-                if not _same(self._first.constants[v], graph.constants[w], v, self.cut):
+                array = graph.constants[w]
+                if beyond and array.ndim == len(v.shape):  # of a longer one, its first part
+                    array = array[tuple(slice(d) for d in v.shape)]
+                if not _same(self._first.constants[v], array, v, self.cut):
                     (reader, *_) = (n for n in self._first.nodes if v in n.reads)
                     why = f"the constant %{v.name} of {reader.origin or reader}"
                     why += f" has other elements at {_text(point)}"

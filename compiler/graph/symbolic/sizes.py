@@ -17,6 +17,8 @@ Sizes = Mapping[str, int]
 """A symbol's name -> its number."""
 
 _INNER = 4  # sizes between the bounds of a range that a model is looked at with
+_ENOUGH = 3  # sizes that tell a polynomial of degree 2 from others
+_WHOLE = 16  # so many sets of sizes are all looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +73,17 @@ def widest(ranges: Mapping[str, Dynamic]) -> dict[str, int]:
     return {name: r.high for name, r in ranges.items()}
 
 
-def looked_at(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
+def looked_at(ranges: Mapping[str, Dynamic], beyond: bool = False) -> list[dict[str, int]]:
     """The sizes that a model is looked at with, the greatest first.
 
     Both ends of each range are there with their neighbours, and some between. No size is 1 that
     may be more: passes drop what an axis of 1 does. :func:`ones` has these.
+
+    Args:
+        ranges: symbol -> its range.
+        beyond: add sizes above ranges from 1 that are too short to tell what follows at 1.
     """
-    each = {name: _of_range(r) for name, r in ranges.items()}
+    each = {name: _of_range(r, beyond) for name, r in ranges.items()}
     count = max(len(own) for own in each.values())
     found = [widest(ranges)]
     for k in range(count):
@@ -87,6 +93,8 @@ def looked_at(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
     for one in each:  # corners: all but one at its lower end
         found.append({n: own[-1] if n == one else own[0] for n, own in each.items()})
     found.append({n: own[0] for n, own in each.items()})
+    if prod(len(own) for own in each.values()) <= _WHOLE:
+        found += [dict(zip(each, p)) for p in product(*each.values())]
     return list({tuple(p.values()): p for p in found}.values())
 
 
@@ -99,13 +107,14 @@ def ones(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
     return found
 
 
-def _of_range(r: Dynamic) -> list[int]:
+def _of_range(r: Dynamic, beyond: bool) -> list[int]:
     low = min(max(r.low, 2), r.high)
-    if low == r.high:  # from 1 to 2: one size tells nothing of what follows from it
-        return [low, low + 1]
     inner = [low + (r.high - low) * k // (_INNER - 1) for k in range(1, _INNER - 1)]
     near = {low, low + 1, r.high - 1, r.high, *inner, *(n + 1 for n in inner)}
-    return sorted(n for n in near if low <= n <= r.high)
+    found = {n for n in near if low <= n <= r.high}
+    if beyond and r.low == 1:
+        found |= set(range(low, low + _ENOUGH))
+    return sorted(found)
 
 
 def fitted(points: Sequence[Sizes], numbers: Sequence[int]) -> Extent | None:
@@ -141,6 +150,7 @@ def _bases(names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
     yield [*linear, ()]
     for s in square:
         yield [s, *linear, ()]
+    yield [*(s for s in square if s[0] != s[1]), *linear, ()]
     yield [*square, *linear, ()]
 
 

@@ -48,6 +48,24 @@ def test_small_ranges_are_looked_at_whole():
     assert fitted([{"n": 5}, {"n": 3}, {"n": 4}], [10, 6, 8]) == parse("2 * n")
 
 
+def test_short_ranges_from_1_are_looked_at_beyond():
+    for high, wanted in ((2, [2]), (3, [2, 3]), (4, [2, 3, 4])):
+        ranges = {"n": dynamic(1, high)}
+        assert sorted(p["n"] for p in looked_at(ranges)) == wanted
+        assert sorted(p["n"] for p in looked_at(ranges, beyond=True)) == [2, 3, 4]
+    assert looked_at({"n": dynamic(2, 3)}, beyond=True) == [{"n": 3}, {"n": 2}]
+
+
+def test_short_ranges_of_several_symbols_are_looked_at_whole():
+    ranges = {x: dynamic(2, 3) for x in "abc"}
+    points = looked_at(ranges)
+    assert len(points) == 8 and points[0] == {"a": 3, "b": 3, "c": 3}
+    wanted = parse("a * b + b * c")
+    found = fitted(points, [evaluate(wanted, p) for p in points])
+    assert found is not None
+    assert all(evaluate(found, p) == evaluate(wanted, p) for p in points)
+
+
 def test_memory_is_enough_for_all_sizes():
     ranges = {"b": dynamic(1, 6), "s": dynamic(2, 40)}
     for text in ("7", "b", "s", "b * s", "b * s * s", "s * s + 2 * b + 1"):

@@ -146,6 +146,19 @@ def test_sizes_outside_are_refused_in_words(packages, main):
     assert said == "no bucket of the model has the sizes of these inputs"
 
 
+def test_names_of_symbols_that_c_does_not_take_as_they_are(tmp_path, main):
+    model = proto()
+    name = 'b\U0001f600\x01"\\n??/'
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = name
+    built = whet.compile(model, {name: whet.dynamic(2, 5), "length": 4}, TARGET, cache=False)
+    built.export(tmp_path / "net.whet")
+    x = drawn(3, 4, 8)
+    assert whet.load(tmp_path / "net.whet")(x).tobytes() == built(x).tobytes()
+    assert in_c(main, tmp_path / "net.whet", x)[0].tobytes() == built(x).tobytes()
+    _, said = in_c(main, tmp_path / "net.whet", drawn(6, 4, 8))
+    assert said == f"the model is for other sizes: {name} is from 2 to 5"
+
+
 def test_what_a_package_says_of_its_groups(built, packages):
     loaded = whet.load(packages["ranges"])
     assert loaded.groups == built["ranges"].groups

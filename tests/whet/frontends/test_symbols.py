@@ -78,6 +78,37 @@ def test_a_range_from_1_to_2():
         np.testing.assert_allclose(model(x), attention()[1](x), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("low, high", [(1, 2), (1, 3), (1, 4), (2, 3)])
+def test_short_ranges_and_a_length_that_is_a_square(low, high):
+    nodes = [
+        ("Reshape", ["x", "flat"], ["f"]),
+        ("ReduceSum", ["x", "zero"], ["r"], ("keepdims", 0)),
+        ("Concat", ["f", "r"], ["y"], ("axis", 0)),
+    ]
+    arrays = {"flat": np.array([-1]), "zero": np.array([0])}
+    square = made(nodes, arrays, ["n", "n"])
+    model = whet.compile(square, {"n": whet.dynamic(low, high)}, TARGET, cache=False)
+    for n in range(low, high + 1):
+        x = drawn(n, n)
+        np.testing.assert_allclose(model(x), [*x.reshape(-1), *x.sum(0)], rtol=1e-5, atol=1e-5)
+
+
+def test_what_a_model_does_beyond_a_short_range_does_not_count():
+    nodes = [("Slice", ["x", "zero", "two", "zero"], ["s"]), ("Relu", ["s"], ["y"])]
+    arrays = {"zero": np.array([0]), "two": np.array([2])}
+    model = whet.compile(
+        made(nodes, arrays, ["n", 6]), {"n": whet.dynamic(1, 2)}, TARGET, cache=False
+    )
+    for n in (1, 2):
+        np.testing.assert_array_equal(model(drawn(n, 6)), np.maximum(drawn(n, 6), 0))
+    table = made([("Shape", ["x"], ["s"], ("end", 1)), ("Slice", ["t", "zero", "s"], ["p"]),
+                  ("Add", ["x", "p"], ["y"])], {"t": drawn(9, 6), "zero": np.array([0])},
+                 ["n", 6])  # fmt: skip
+    model = whet.compile(table, {"n": whet.dynamic(1, 2)}, TARGET, cache=False)
+    for n in (1, 2):
+        np.testing.assert_array_equal(model(drawn(n, 6)), drawn(n, 6) + drawn(9, 6)[:n])
+
+
 SIZES = [(1, 1), (1, 70), (5, 1), (2, 7), (3, 16), (5, 70), (4, 33)]
 
 

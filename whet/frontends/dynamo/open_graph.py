@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
+from whet.frontends.dynamo.aliases import views_apart
 from whet.frontends.dynamo.open_part import NotOpen, OpenPart
 from whet.frontends.dynamo.part import Key
 from whet.frontends.dynamo.partition import partitioned
@@ -129,6 +130,7 @@ class OpenGraph:
         numbers = {s: n for s, n in sizes.items() if s in self.fixed}
         module = copy.copy(self._graph)
         module.graph = copy.deepcopy(self._graph.graph)
+        views = views_apart(module.graph)
         _, became = at_sizes(module.graph, sizes)
         made = partitioned(
             module,
@@ -138,6 +140,7 @@ class OpenGraph:
             report,
             became,
             self.left_out,
+            views,
         )
 
         def run(*given: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from whet.compiler.errors import WhetError
@@ -21,6 +21,7 @@ def partitioned(
     report: Report,
     became: Mapping[Any, Any] | None = None,
     left_out: Mapping[str, str] | None = None,
+    views: Collection[str] = (),
 ) -> Any:
     """The module with its supported parts compiled.
 
@@ -32,12 +33,14 @@ def partitioned(
         became: where sizes are open, what each node is at some sizes: a node, or a number that
             PyTorch computes.
         left_out: names of nodes that stay in PyTorch -> why.
+        views: names of nodes that PyTorch runs as well, of which nothing is to be said.
     """
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import create_op_support
 
     called = [n for n in module.graph.nodes if n.op == "call_function"]
     computed = {n for n in called if became is not None and isinstance(became[n], int)}
+    computed |= {n for n in called if n.name in views}
     reasons = {n: _reason(n if became is None else became[n]) for n in called if n not in computed}
     for n in reasons:
         reasons[n] = (left_out or {}).get(n.name, reasons[n])

@@ -141,7 +141,7 @@ class Ranges:
         return max(int(lower), 1) if lower.isdigit() else 1
 
     def _end(self, s: Symbol, n: int) -> int:
-        """The end of a symbol's range that has a size; it is known, or twice as large."""
+        """The end of a symbol's range that has a size; known, or 2**k from twice that size on."""
         upper = str(self._env.var_to_range[s].upper)
         if upper.isdigit() and int(upper) <= _MOST_HIGH:
             return max(int(upper), n)

@@ -16,7 +16,7 @@ def digest_of(program: ExportedProgram) -> str | None:
         program: of ``torch.export.export(module, inputs)``.
 
     Returns:
-        None where a node has something that no text tells.
+        None where a node has something that no text tells, or a weight has no bytes in order.
     """
     import torch
 
@@ -35,7 +35,7 @@ def digest_of(program: ExportedProgram) -> str | None:
         return None
     found.update(text.encode())
     for name, x in sorted([*program.state_dict.items(), *program.constants.items()], key=_first):
-        if not isinstance(x, torch.Tensor):
+        if not isinstance(x, torch.Tensor) or not _is_plain(torch, x):
             return None
         found.update(f"\n{name} {x.dtype} {tuple(x.shape)}\n".encode())
         found.update(_bytes(torch, x))
@@ -60,6 +60,13 @@ def _sizes(value: Any) -> Any:
         return [_sizes(x) for x in value]
     shape = getattr(value, "shape", None)
     return repr(value) if shape is None else (str(value.dtype), [str(d) for d in shape])
+
+
+def _is_plain(torch: Any, x: Any) -> bool:
+    """True for a tensor whose elements lie in memory as they are."""
+    if x.layout != torch.strided or x.is_nested or x.is_quantized or x.device.type == "meta":
+        return False
+    return not (x.is_conj() or x.is_neg())
 
 
 def _bytes(torch: Any, x: Any) -> memoryview:

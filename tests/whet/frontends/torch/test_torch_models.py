@@ -12,6 +12,7 @@ from whet.bench.networks import NETWORKS, network
 from whet.compiler.errors import ArgumentError
 from whet.frontends.dynamo import report
 from whet.frontends.dynamo.backend import register, whet_backend
+from whet.frontends.torch.digest import digest_of
 
 TARGET = "llvm -num_threads=2"
 TINY = {
@@ -228,3 +229,35 @@ def test_errors():
     model = whet.compile(module, inputs=(x,), target=TARGET)
     with pytest.raises(ArgumentError, match="float64"):
         model(x.double())
+
+
+class _Beside(nn.Module):
+    """A buffer that nothing reads."""
+
+    def __init__(self, buffer):
+        super().__init__()
+        self.register_buffer("buffer", buffer)
+
+    def forward(self, x):
+        return x + 1
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        torch.ones(3, dtype=torch.complex64).conj(),
+        torch.ones(3, dtype=torch.complex64).conj().imag,
+        torch.eye(3).to_sparse(),
+        torch.ones(3, device="meta"),
+    ],
+    ids=["conjugated", "negated", "sparse", "meta"],
+)
+def test_weights_without_bytes_in_order_have_no_digest(buffer, tmp_path):
+    program = torch.export.export(_Beside(buffer), (torch.ones(3),))
+    assert digest_of(program) is None
+    try:
+        found = whet.compile(program, target=TARGET, cache=tmp_path)(np.ones(3, "float32"))
+    except ArgumentError as error:
+        assert len(str(error).splitlines()) > 1
+    else:
+        np.testing.assert_array_equal(found, 2 * np.ones(3))

@@ -83,6 +83,8 @@ def test_ranges_grow_and_it_is_said(caplog):
         _check(fast, f, torch.randn(200, 5))
     assert sum("the graph is compiled again" in r.message for r in caplog.records) == 1
     assert "from 2 to 256" in report().compilations[-1]
+    _check(fast, f, torch.randn(512, 5))
+    assert "from 2 to 1024" in report().compilations[-1]  # the power of two from twice 512 on
     torch._dynamo.reset()
     fast, x = _compiled(f, dynamic=None), torch.randn(3, 5)
     torch._dynamo.mark_dynamic(x, 0, min=2, max=300)
@@ -187,3 +189,46 @@ def test_floats_of_python_beside_open_sizes():
     for module.factor in (1.25, 2.5):
         for n in (3, 5):
             _check(fast, module, torch.randn(n, 8))
+
+
+_VIEWS = {
+    "flatten": lambda x: (x.flatten(), x.relu()),
+    "heads": lambda x: (x.view(x.shape[0], 2, 3).transpose(1, 2)[:, 1], x + 1),
+    "last": lambda x: (x.narrow(0, x.shape[0] - 1, 1), x + 1),
+    "line": lambda x: (x.view(x.shape[0] * x.shape[1])[3:], x * 2),
+    "chunks": lambda x: (x * 2, *x.chunk(2, 1)),
+    "chunks alone": lambda x: x.chunk(2, 0),
+    "read, too": lambda x: (x.t().relu() @ x, x.t(), x),
+    "of a result": lambda x: (y := x * 2, y.narrow(0, x.shape[0] - 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", _VIEWS)
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_results_that_are_views_of_arguments(name, dynamic):
+    f = _VIEWS[name]
+    fast = _compiled(f, dynamic)
+    for n in (2, 4, 7):
+        x = torch.randn(n + 3, 6)[3:]
+        found, wanted = fast(x), f(x)
+        for a, b in zip(found, wanted, strict=True):
+            assert torch.equal(a, b) and a.stride() == b.stride()
+            if b.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
+                assert a.data_ptr() == b.data_ptr()
+    assert not report().stayed
+
+
+def test_views_of_arguments_that_are_written():
+    def all_of_it(x):
+        return x.add_(1).narrow(0, x.shape[0] - 1, 1), x * 2
+
+    def the_view(x):
+        return x.narrow(0, x.shape[0] - 1, 1).add_(1), x * 2
+
+    for f, start in ((all_of_it, 0), (the_view, 0), (the_view, 3)):
+        torch._dynamo.reset()
+        fast = _compiled(f)
+        for n in (2, 5):
+            x, same = (torch.arange(60.0).view(10, 6)[start : start + n] for _ in range(2))
+            for a, b in zip((*fast(x), x), (*f(same), same), strict=True):
+                assert torch.equal(a, b)
