@@ -55,8 +55,9 @@ t = whet.create_task(outputs=[C], target="llvm -num_threads=1")
 
 if __name__ == "__main__":
     options = whet.MeasureOptions(repeat=3, min_repeat_ms=1.0, max_measure_s=0.05)
-    found = whet.tune(t, 3, "k.db", options=options, sampler="random", progress=False)
-    print(found.outcomes())
+    found = whet.tune(t, 6, "k.db", options=options, sampler="random", progress=False)
+    print(sorted({(x.config.as_dict()["rule"], x.result.status) for x in found.trials}))
+    print(found.best.config.as_dict()["rule"], t.config_space.default.as_dict()["rule"])
 """
 
 
@@ -79,12 +80,27 @@ COMMAND = "-c", "import sys; from whet.cli import main; sys.exit(main(sys.argv[1
 
 
 def test_verify_and_tune_of_a_file_that_declares_one(run):
-    assert "{'ok': 3}" in run("kernels.py")
+    assert "[('gemm', 'ok'), ('tensorize', 'ok')]" in run("kernels.py")
     said = run(*COMMAND, "log", "verify", "k.db", "--module", "kernels.py")
     assert "k.db: 1 holds" in said and "withdrawn" not in said
     said = run(*COMMAND, "tune", "kernels.py:t", "--trials", "2", "--log", "k2.db")
     assert "2 trials, finished" in said and "speed-up" in said
     assert "k2.db: 1 holds" in run(*COMMAND, "log", "verify", "k2.db", "--module", "kernels.py")
+
+
+@pytest.mark.parametrize("level", ["full", "quick"])
+def test_a_wrong_instruction_loses(run, tmp_path, level):
+    """The default config uses it, and is no measure of the others' numbers."""
+    wrong = FILE.replace("out.vload(i) + ", "out.vload(i) - ").replace(
+        "[C], ", f"[C], space={level!r}, "
+    )
+    assert wrong.count("vload(i) - ") == 1 and level in wrong
+    (tmp_path / "kernels.py").write_text(wrong)
+    said = run("kernels.py")
+    assert "[('gemm', 'ok'), ('tensorize', 'wrong_answer')]" in said
+    assert "gemm tensorize" in said
+    said = run(*COMMAND, "log", "verify", "k.db", "--module", "kernels.py")
+    assert "k.db: 1 holds" in said and "the default config fails" in said
 
 
 UNOPENED = TemplateRef("tests/sent", 1, "", pickled=b"not a pickle")
