@@ -24,7 +24,7 @@ from whet.search_spaces.graph.template import (
 from whet.search_spaces.template import Template, register
 from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values import Workload
-from whet.search_spaces.values.instructions import declared, place_of
+from whet.search_spaces.values.instructions import declared
 
 PREFIX = "graph/"
 """The beginning of derived templates' names; the rest is for people."""
@@ -68,7 +68,8 @@ class Family:
     def modules(self) -> set[str]:
         """The modules of the instructions that go to workers with its graphs."""
         used = (one for graph in self.graphs.values() for one in graph.instructions)
-        return {place_of(one.make)[0] for one in used}
+        functions = (getattr(one.make, "func", one.make) for one in used)  # a partial's
+        return {str(getattr(f, "__module__", "")) for f in functions}
 
     def known(self, extents: tuple) -> tuple:
         """The extents, if there is a graph of them.

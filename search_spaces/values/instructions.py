@@ -70,10 +70,10 @@ def tensor_intrin(name: str, *, replace: bool = False) -> Callable[[_Make], _Mak
                 "def f(target): return te.decl_tensor_intrin(...)",
             )
         old = _declared.get(name)
-        if old is not None and not replace and place_of(old.make) != place_of(make):
+        if old is not None and not replace and _place(old.make) != _place(make):
             raise SpaceError(
                 request,
-                f"another function has declared this name: {'.'.join(place_of(old.make))}",
+                f"another function has declared this name: {'.'.join(_place(old.make))}",
                 "choose another name, or pass replace=True",
             )
         _declared[name] = Instruction(name, make)
@@ -91,7 +91,5 @@ def declared() -> tuple[Instruction, ...]:
     return tuple(_declared.values())
 
 
-def place_of(make: Make) -> tuple[str, str]:
-    """The module and the name of an instruction's function."""
-    make = getattr(make, "func", make)  # a partial's
+def _place(make: Make) -> tuple[str, str]:
     return str(getattr(make, "__module__", "")), str(getattr(make, "__qualname__", ""))
