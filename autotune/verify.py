@@ -83,8 +83,8 @@ def verify_log(
     space's reference (``ConfigSpace.reference``: the default config, or that of the rule which a
     declared instruction displaced), or is slower than the default beyond the noise of their rounds.
     It is then withdrawn, and the next best is looked at. Nothing is known of records of other
-    machines, of templates that are not here or have changed, and where a worker cannot open the
-    template: they are left as they are.
+    machines, of templates that are not here or have changed, and where workers cannot open the
+    template, or cannot lower what this process can: they are left as they are.
 
     Args:
         log: a log, its path or its URL.
@@ -250,7 +250,22 @@ class _Check:
         pool.compare_with(measured(task.config_space.reference))
         results = measure_again(chosen, pool, measured, self._how.seconds)
         outcome, why = _verdict(results, best)
+        if results[-1].result.status == "lower_error" and _lowers(task, best.config):
+            why = f"the workers cannot lower it, and this process can: {why}"
+            return Verified(summary, UNCHECKED, why, best)
         return Verified(summary, outcome, why, best, results[-1].cost, results[0].cost)
+
+
+def _lowers(task: Task, config: Config) -> bool:
+    """True if a config is lowered here: that workers fail is then no fault of its record."""
+    from whet.compiler import driver
+
+    try:
+        with task.target:
+            driver.lower(*task.instantiate(config))
+    except Exception:  # whatever a template raises
+        return False
+    return True
 
 
 def _verdict(results: list[Trial], best: TrialRecord) -> tuple[str, str]:
