@@ -203,7 +203,7 @@ class Session:
             hear_notes(pool, self.bar.say)
             for goal in self.goals:
                 default = goal.input(goal.default)
-                pool.compare_with(default)
+                pool.compare_with(goal.input(goal.space.reference))
                 if goal.best_cost is not None:
                     pool.best_costs[best_key(default)] = goal.best_cost
         return pool

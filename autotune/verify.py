@@ -80,9 +80,11 @@ def verify_log(
     """Build the best records of a log again, measure them in turns with the default, check them.
 
     A record no longer holds if its kernel is not built, does not run, gives numbers other than the
-    default config's, or is slower than the default beyond the noise of their rounds. It is then
-    withdrawn, and the next best is looked at. Nothing is known of records of other machines, and of
-    templates that are not here or have changed: they are left as they are.
+    space's reference (``ConfigSpace.reference``: the default config, or that of the rule which a
+    declared instruction displaced), or is slower than the default beyond the noise of their rounds.
+    It is then withdrawn, and the next best is looked at. Nothing is known of records of other
+    machines, of templates that are not here or have changed, and where workers cannot open the
+    template, or cannot lower what this process can: they are left as they are.
 
     Args:
         log: a log, its path or its URL.
@@ -245,10 +247,25 @@ class _Check:
             return MeasureInput(task.workload, target, config, template)
 
         pool = self._pool(place)
-        pool.compare_with(measured(default))
+        pool.compare_with(measured(task.config_space.reference))
         results = measure_again(chosen, pool, measured, self._how.seconds)
         outcome, why = _verdict(results, best)
+        if results[-1].result.status == "lower_error" and _lowers(task, best.config):
+            why = f"the workers cannot lower it, and this process can: {why}"
+            return Verified(summary, UNCHECKED, why, best)
         return Verified(summary, outcome, why, best, results[-1].cost, results[0].cost)
+
+
+def _lowers(task: Task, config: Config) -> bool:
+    """True if a config is lowered here: that workers fail is then no fault of its record."""
+    from whet.compiler import driver
+
+    try:
+        with task.target:
+            driver.lower(*task.instantiate(config))
+    except Exception:  # whatever a template raises
+        return False
+    return True
 
 
 def _verdict(results: list[Trial], best: TrialRecord) -> tuple[str, str]:

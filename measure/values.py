@@ -218,7 +218,8 @@ class MeasureOptions:
         hopeless_factor: a candidate that many times slower than the best so far may be killed long
             before ``run_timeout``.
         memory_limit: bytes of data that a worker may allocate; None: half of the machine's.
-        check: outputs are compared with the default config's.
+        check: outputs are compared with the reference's: the default config's, or those of the
+            default without declared instructions.
         flush_l2: on a GPU, whether its L2 cache is overwritten before each call, so that inputs
             come from memory; else they are where the call before has left them.
         seed: seed of the inputs.

@@ -44,7 +44,7 @@ class Pool(Protocol):
         """Take the numbers of a candidate for right, and check its workload's others by them.
 
         Args:
-            reference: the default config of a workload; the latest one of a workload counts.
+            reference: the reference config of a workload; the latest one of a workload counts.
         """
 
     def submit(self, inp: MeasureInput) -> int:

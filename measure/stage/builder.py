@@ -35,7 +35,8 @@ class Built:
 
     Attributes:
         status: ``"ok"``, ``"pruned"``, ``"lower_error"``, ``"build_error"``, ``"build_timeout"``,
-            ``"build_crash"``, ``"out_of_memory"`` or, where its disk is full, ``"infra_error"``.
+            ``"build_crash"``, ``"out_of_memory"`` or, where its disk is full or it cannot open the
+            template, ``"infra_error"``.
         artifact: the compiled kernels, if ok.
         program_hash: hash of the lowered program and the target; empty if it was not lowered.
         error: the whole error text.
@@ -71,11 +72,13 @@ def build_candidate(inp: MeasureInput, finish: Finish | None = None) -> Built:
     begin = time.perf_counter()
     target = Target(inp.target)
     artifact: Artifact | None = None
-    lowered, status, program_hash, error = None, "lower_error", "", ""
+    lowered, status, program_hash, error = None, "", "", ""
     facts: Json = {}
     try:
         # The very template that was sent: another one of its name may have been registered since.
+        status = "infra_error"  # a template that this worker cannot open says nothing of the config
         template = resolve(inp.template)
+        status = "lower_error"
         with target:
             schedule, args = template.instantiate(inp.workload, inp.config)
             module = driver.lower(schedule, args)

@@ -83,7 +83,7 @@ class ExpectedOutput:
 
 @dataclass(frozen=True)
 class Reference:
-    """The outputs of a workload's default config.
+    """The outputs of a workload's reference config.
 
     Attributes:
         outputs: the written arrays.

@@ -32,7 +32,7 @@ class Measurement:
     Attributes:
         built: a candidate that was built.
         options: budgets, repeats and tolerance.
-        reference: the default config's program, to check the numbers; None: unchecked.
+        reference: the reference config's program, to check the numbers; None: unchecked.
         best_cost: seconds per call of the best so far.
     """
 

@@ -64,6 +64,13 @@ class Family:
         groups = (group for graph in self.graphs.values() for group in graph.groups)
         return rules_version(CONTRACTIONS if any(g.role == TILED for g in groups) else OTHERS)
 
+    @property
+    def modules(self) -> set[str]:
+        """The modules of the instructions that go to workers with its graphs."""
+        used = (one for graph in self.graphs.values() for one in graph.instructions)
+        functions = (getattr(one.make, "func", one.make) for one in used)  # a partial's
+        return {str(getattr(f, "__module__", "")) for f in functions}
+
     def known(self, extents: tuple) -> tuple:
         """The extents, if there is a graph of them.
 

@@ -64,7 +64,11 @@ class Rule(Protocol):
 
     @property
     def is_extra(self) -> bool:
-        """True if the rule that would have the group without it competes with it."""
+        """True if the rule that would have the group without it competes with it, and checks it.
+
+        It may use what a user declared, which nothing else would find wrong: where it is the
+        default, the numbers of all configs are checked by the other rule's default.
+        """
         return False
 
     def cycles(self, group: Group) -> float | None:
@@ -229,6 +233,9 @@ def _chosen(group: Group, contest: _Contest) -> tuple[Group, Rule]:
             cfg.multi_filter(_Held(contest.knob, one.name, name, choice))
     for name in names[: contest.default] + names[contest.default + 1 :]:
         cfg.suggest({contest.knob: name})
+    if contest.contenders[contest.default].rule.is_extra:
+        checks = next(one for one in contest.contenders if not one.rule.is_extra)
+        cfg.check_by({contest.knob: checks.name})
     chosen = contest.contenders[names.index(cfg[contest.knob].val)]
     return chosen.group(group, _Defined(cfg, chosen)), chosen.rule
 

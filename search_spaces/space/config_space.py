@@ -51,6 +51,7 @@ class ConfigSpace(DefineKnobs):
     _fingerprint: str | None
     _valid: ValidPoints | None
     _default: Config | None
+    _reference: Config | None
 
     def __init__(
         self, template: str = "", version: int = 1, start: Mapping[str, Choice] | None = None
@@ -61,6 +62,7 @@ class ConfigSpace(DefineKnobs):
         self.constraints: list[KnobConstraint] = []
         self.errors: list[str] = []
         self.suggested: list[dict[str, Choice]] = []
+        self.trusted: dict[str, Choice] = {}
         self.given = {}
         self._graph = ""
         self._by_source = False
@@ -125,6 +127,7 @@ class ConfigSpace(DefineKnobs):
         self._pairs = None
         self._valid = None
         self._default = None
+        self._reference = None
 
     @property
     def valid_points(self) -> ValidPoints:
@@ -156,7 +159,7 @@ class ConfigSpace(DefineKnobs):
         quick.constraints = [KnobConstraint(c.function) for c in self.constraints]
         quick.flop, quick.level, quick.suggested = self.flop, "quick", self.suggested
         quick.seal(self._graph, self._by_source)
-        quick._fingerprint = self.fingerprint
+        quick._fingerprint, quick._reference = self.fingerprint, self.reference
         return quick
 
     # -- size and index
@@ -246,6 +249,15 @@ class ConfigSpace(DefineKnobs):
             admitted = self.valid_points.admits(point)
             self._default = self.decode(point if admitted else self.repair(point))
         return self._default
+
+    @property
+    def reference(self) -> Config:
+        """The config by whose numbers all are checked: the default, unless :meth:`check_by` named
+        another, e.g. of a rule that uses no declared instruction. Of a quick space: the full one's.
+        """
+        if self._reference is None:
+            self._reference = self.nearest(self.trusted) if self.trusted else self.default
+        return self._reference
 
     # -- configs and points
 

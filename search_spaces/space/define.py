@@ -31,6 +31,7 @@ class DefineKnobs(ABC):
         flop: what :meth:`add_flop` was given, summed up.
         knobs: name -> knob, in the order of definition.
         suggested: what :meth:`suggest` was given.
+        trusted: what :meth:`check_by` was given.
         given: what the template itself chose by ``cfg[name] = entity``.
     """
 
@@ -38,6 +39,7 @@ class DefineKnobs(ABC):
     level: str = "full"
     errors: list[str]
     suggested: list[dict[str, Choice]]
+    trusted: dict[str, Choice]
     flop: int = 0
     knobs: Mapping[str, Knob]
     given: dict[str, Entity]
@@ -232,6 +234,14 @@ class DefineKnobs(ABC):
             choices: by the names of knobs that are defined.
         """
         self.suggested.append(dict(choices))
+
+    def check_by(self, choices: Mapping[str, Choice]) -> None:
+        """Name choices by whose numbers all configs are checked, in place of the default's.
+
+        Args:
+            choices: by the names of knobs that are defined; the others are at their defaults.
+        """
+        self.trusted.update(choices)
 
     def raise_error(self, msg: str) -> None:
         """Say that the config in force makes no program, and go on.

@@ -63,6 +63,7 @@ class ConfigView(DefineKnobs):
         self.knobs = space.knobs if space else self.defined
         self.errors: list[str] = []
         self.suggested: list[dict[str, Choice]] = []
+        self.trusted: dict[str, Choice] = {}
         self.given = {}
         self.constraints = 0
 

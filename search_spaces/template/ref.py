@@ -59,7 +59,7 @@ def ref_of(template: Template) -> TemplateRef:
     from whet.search_spaces.template import by_value
 
     try:
-        with _by_value(func.__module__):
+        with _by_value(func):
             payload = by_value.dumps((func, template.canonical))
     except Exception as error:
         raise SpaceError(
@@ -72,20 +72,21 @@ def ref_of(template: Template) -> TemplateRef:
 
 
 @contextmanager
-def _by_value(name: str) -> Iterator[None]:
-    """Send what the function uses of its own module along, where no worker can import that."""
+def _by_value(func: Any) -> Iterator[None]:
+    """Send what the function uses of its own modules along, where no worker can import them."""
     import cloudpickle
 
-    module = sys.modules.get(name)
-    alone = module is not None and name != "__main__" and getattr(module, "__spec__", None) is None
-    if not alone or name in cloudpickle.list_registry_pickle_by_value():
-        yield
-        return
-    cloudpickle.register_pickle_by_value(module)
+    known = cloudpickle.list_registry_pickle_by_value()
+    names = {func.__module__, *getattr(func, "modules", ())} - {"__main__", *known}
+    modules = [sys.modules[name] for name in names if name in sys.modules]
+    alone = [module for module in modules if getattr(module, "__spec__", None) is None]
+    for module in alone:
+        cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        cloudpickle.unregister_pickle_by_value(module)
+        for module in alone:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def importable(template: Template) -> bool:

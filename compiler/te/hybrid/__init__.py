@@ -28,7 +28,12 @@ def script(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator of a function that is written in the subset of Python.
 
     Called with tensors, variables (``te.var``), numbers and lists of them, it is read from its
-    source and returns tensors; called with arrays and numbers, it runs as Python.
+    source and returns tensors; called with arrays and numbers, it runs as Python. There outputs
+    begin with zeros; in a kernel elements that no path writes are not initialised.
+
+    ``vectorize`` and ``parallel`` of a loop are taken at the user's word, unless all steps store
+    one element: reads of what other steps store, and stores at indices that are read, are not
+    checked.
 
     >>> @te.hybrid.script
     ... def outer(a, b):

@@ -97,6 +97,25 @@ def test_a_failure_is_withdrawn_and_a_lost_worker_is_not(tuned):
     assert verify_log("whet.db", workers=ReplayPool(cost)) == []
 
 
+def test_what_only_the_workers_cannot_lower_is_not_withdrawn(tuned, monkeypatch):
+    task, winners, _, cost = tuned
+    text = "ModuleNotFoundError: No module named 'helper'"
+
+    def failing(inp):
+        return cost(inp) if inp.config not in winners else MeasureResult("lower_error", error=text)
+
+    (one,) = verify_log("whet.db", workers=ReplayPool(failing))
+    assert one.outcome == UNCHECKED and best(task) == winners[0]
+    assert "this process can: lower_error: ModuleNotFoundError" in one.why
+
+    def no(task, config=None):
+        raise ValueError("no such tile")
+
+    monkeypatch.setattr(type(task), "instantiate", no)
+    (one,) = verify_log("whet.db", workers=ReplayPool(failing))
+    assert len(one.withdrawn) == 2 and best(task) == task.config_space.default
+
+
 def test_others_records_are_left_as_they_are(tuned, tmp_path):
     task, *_, cost = tuned
     with TuningLog("whet.db") as log:

@@ -113,6 +113,29 @@ def forms_of(op: Operation, name: str, intrin: TensorIntrin) -> Iterator[Instruc
                 yield InstructionForm(name, intrin, op, source, operands, axes, place)
 
 
+def refusal_of(intrin: TensorIntrin) -> tuple[str, str] | None:
+    """Why tiles of no product can be an instruction's, and the way out; None: they may be."""
+    body = plain_reduction(intrin.op)
+    write = "te.compute(..., lambda i: te.sum(x[k] * w[k, i], axis=k))"
+    if body is None or operation_of(body) is not Add:
+        return f"{intrin.op.name} is no plain sum", f"a sum of products: {write}"
+    if intrin.scalar_params:
+        names = ", ".join(v.name for v in intrin.scalar_params)
+        return (
+            f"it has scalar parameters, {names}",
+            "leave scalar_params out, or use s[C].tensorize",
+        )
+    if not _is_product(through_casts(body.source[0])):
+        return f"{intrin.op.name} sums up what is no product of inputs", write
+    if not _inputs(intrin):
+        why = "an input is read twice, or not as a whole at axes that are each an index of its own"
+        return why, write
+    if intrin.reduce_update is None:
+        why = "it has no update: the sum goes on in loops around its tiles"
+        return why, "return three statements, (body, reset, update)"
+    return None
+
+
 def through_casts(source: PrimExpr) -> PrimExpr:
     """A product that reads what stages which only convert it read."""
 

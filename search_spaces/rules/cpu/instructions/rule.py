@@ -16,7 +16,7 @@ from whet.compiler.tir.expr import IterVar
 from whet.compiler.tir.visit.rewrite import variables
 from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import TILED, Group, extent_of, is_ahead
-from whet.search_spaces.rules.cpu.instructions.form import InstructionForm, forms_of
+from whet.search_spaces.rules.cpu.instructions.form import InstructionForm, forms_of, refusal_of
 from whet.search_spaces.rules.cpu.instructions.tiles import (
     Plan,
     TiledByInstruction,
@@ -111,6 +111,8 @@ def _used(group: Group, target: Target) -> Iterator[InstructionForm]:
                 f"its function gave a {type(intrin).__name__}",
                 "return te.decl_tensor_intrin(...), or None where the processor does not have it",
             )
+        if (refused := refusal_of(intrin)) is not None:
+            raise SpaceError(f"the instruction {one.name!r} in derived spaces", *refused)
         for form in forms_of(group.anchor.op, one.name, intrin):
             if _is_worth_it(form) and _computes_it(form):
                 yield form
