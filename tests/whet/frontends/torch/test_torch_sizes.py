@@ -212,7 +212,8 @@ def test_results_that_are_views_of_arguments(name, dynamic):
         x = torch.randn(n + 3, 6)[3:]
         found, wanted = fast(x), f(x)
         for a, b in zip(found, wanted, strict=True):
-            assert torch.equal(a, b) and a.stride() == b.stride()
+            torch.testing.assert_close(a, b)  # a product sums in another order
+            assert a.stride() == b.stride()
             if b.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
                 assert a.data_ptr() == b.data_ptr()
     assert not report().stayed
