@@ -92,7 +92,7 @@ def _transposed(v: Value, costs: Costs) -> float:
     _, channels, *image = v.shape
     if channels == 1 or prod(image) == 1:
         return _BETWEEN
-    return _BETWEEN + v.size * costs.square + 2 * v.bytes / costs.rate(2 * v.bytes)
+    return _BETWEEN + v.size * costs.square + 2 * v.bytes / costs.caches.rate(2 * v.bytes)
 
 
 def _conv_cycles(node: Node, target: Target) -> tuple[float, float]:

@@ -110,7 +110,7 @@ class _Work:
         given = (*group.inputs, *group.outputs)
         own = sum(v.bytes for v in given if v in self._values) / many
         others = sum(v.bytes for v in given if v not in self._values)
-        moved = own / _fresh(own) + others / self._costs.rate(own + others)
+        moved = own / _fresh(own) + others / self._costs.caches.rate(own + others)
         threads = self._target.num_threads
         work = self._arithmetic(group) / many / threads
         fork = self._costs.fork if threads > 1 else 0.0
@@ -132,7 +132,9 @@ class _Work:
         for v in self._live[k]:
             cycles += v.bytes / _fresh(v.bytes) - v.bytes / _fresh(v.bytes * share)
             if int(v.bytes * share) % ALIGNMENT:
-                cycles += _COPIED * v.bytes / self._costs.rate(v.bytes)  # no view: it is copied
+                cycles += (
+                    _COPIED * v.bytes / self._costs.caches.rate(v.bytes)
+                )  # no view: it is copied
         return cycles
 
 

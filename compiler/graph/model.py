@@ -163,7 +163,7 @@ class Model:
         imported("whet.compiler.graph.package:write")(self, path, name, more)
 
     def _more_of_description(self) -> dict[str, Any]:
-        """What a package says of such a model beside what it says of all, as JSON-able data."""
+        """The facts that a package adds for such a model, as JSON-able data."""
         return {}
 
     def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:

@@ -51,7 +51,7 @@ from whet.compiler.tir.visit.rewrite import conjuncts, nodes_of, statements_of, 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What is known of the lowest bit of an index.
+    """The known facts of the lowest bit of an index.
 
     Attributes:
         odd: the atoms of which it has an odd multiple.
@@ -137,7 +137,7 @@ class _Stores:
         self.changing = {n.buffer.data for n in changes}
 
     def found(self, n: Stmt, around: _Around) -> Iterator[tuple[BufferStore, _Around, Affine]]:
-        """Those in a statement; the index of each, of a vector the first one."""
+        """The stores in a statement; the index of each, of a vector the first one."""
         match n:
             case BufferStore():
                 if n.buffer.data in self.packed:

@@ -1,8 +1,40 @@
-"""Kinds of processors, told by their features: no option names them."""
+"""Kinds of processors, told by their features: no option names them. Caches of a core."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from whet.compiler.target import Target
+
+
+@dataclass(frozen=True)
+class Caches:
+    """The caches of a core.
+
+    Attributes:
+        levels: usable bytes of each, and bytes a cycle of what fits it; the last: of memory.
+    """
+
+    levels: tuple[tuple[float, float], ...]
+
+    @property
+    def first(self) -> float:
+        """Usable bytes of the first cache."""
+        return self.levels[0][0]
+
+    @property
+    def second(self) -> float:
+        """Usable bytes of the second cache."""
+        return self.levels[1][0]
+
+    @property
+    def third(self) -> float:
+        """Usable bytes of the third cache."""
+        return self.levels[2][0]
+
+    def rate(self, held: float) -> float:
+        """Bytes a cycle of what is read over and over, by how many bytes that are."""
+        return next(rate for capacity, rate in self.levels if held <= capacity)
 
 
 def is_zen(target: Target) -> bool:

@@ -33,7 +33,7 @@ DECLARATIONS = (
     "declare void @llvm.x86.sse.stmxcsr(ptr)",
     "declare void @llvm.x86.sse.ldmxcsr(ptr)",
 )
-"""What the text of :func:`flushing` calls."""
+"""Declarations of the functions that the text of :func:`flushing` calls."""
 
 
 def flushes(func: PrimFunc, target: Target) -> bool:

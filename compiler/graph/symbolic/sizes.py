@@ -64,7 +64,7 @@ def dynamic(low: int, high: int) -> Dynamic | int:
 
 
 def range_text(name: str, r: Dynamic) -> str:
-    """What the function of a model asserts of a symbol."""
+    """The condition that the function of a model asserts of a symbol."""
     return f"{name} is from {r.low} to {r.high}"
 
 

@@ -83,7 +83,7 @@ class Reduction(Rule):
         steps = g.batch * g.N * -(-g.M // lanes_of(target, g.dtype))
         matrix = g.batch * g.M * g.K * dt.itemsize(g.dtype)
         costs = costs_of(target)
-        moved = g.N * matrix / costs.rate(matrix)
+        moved = g.N * matrix / costs.caches.rate(matrix)
         total = costs.overlapped(steps * (_STEP * g.K + _VECTOR), moved)
         return total / (target.num_threads if worth_threads(group) else 1)
 

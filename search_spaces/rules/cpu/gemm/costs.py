@@ -1,4 +1,4 @@
-"""What the parts of a GEMM cost, by processor: the constants of its estimate.
+"""The costs of the parts of a GEMM by processor: the constants of its estimate.
 
 In cycles of one core, fitted to drawn configs (`benchmarks/cpu_kernels/gemm_estimate.py`) so that
 the config that the estimate likes best is near the best that was measured: Zen's to 36 GEMMs on
@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from math import inf
 
 from whet.compiler.target import Target
-from whet.search_spaces.rules.processors import is_intel_server
+from whet.search_spaces.rules.processors import Caches, is_intel_server
 from whet.search_spaces.rules.vectors import operation_bits, vector_registers
+
+_ZEN_CACHES = Caches(((28_000, 140.0), (700_000, 30.0), (24_000_000, 27.0), (inf, 9.4)))
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Costs:
     """Cycles of the parts of a GEMM.
 
     Attributes:
-        caches: usable bytes of each cache, and bytes a cycle of what fits it; the last: of memory.
+        caches: of the core.
         second_period, second_ways: bytes after which the sets of the second cache begin anew; its
             lines of a set. again_far: bytes a cycle of what the third one delivers in their place.
         of_batch: operands come from the cache that holds a whole batch of them before a call, not
@@ -55,9 +57,7 @@ class Costs:
         page: of a row of B on a page of its own, for each block that reads of it.
     """
 
-    caches: tuple[tuple[float, float], ...] = (
-        (28_000, 140.0), (700_000, 30.0), (24_000_000, 27.0), (inf, 9.4),
-    )  # fmt: skip
+    caches: Caches = _ZEN_CACHES
     second_period: int = 131_072
     second_ways: int = 8
     again_far: float = 4.0
@@ -99,25 +99,6 @@ class Costs:
     fork: float = 4000.0
     page: float = 16.0
 
-    @property
-    def first(self) -> float:
-        """Usable bytes of the first cache."""
-        return self.caches[0][0]
-
-    @property
-    def second(self) -> float:
-        """Usable bytes of the second cache."""
-        return self.caches[1][0]
-
-    @property
-    def third(self) -> float:
-        """Usable bytes of the third cache."""
-        return self.caches[2][0]
-
-    def rate(self, held: float) -> float:
-        """Bytes a cycle of what is read over and over, by how many bytes that are."""
-        return next(rate for capacity, rate in self.caches if held <= capacity)
-
     def overlapped(self, work: float, moved: float) -> float:
         """Cycles of work and of transfers of which the greater hides most of the lesser."""
         return max(work, moved) + self.hidden * min(work, moved)
@@ -125,7 +106,7 @@ class Costs:
 
 ZEN = Costs()
 INTEL_SERVER = Costs(
-    caches=((19800, 236.0), (1330000, 43.2), (49700000, 7.65), (inf, 5)),
+    caches=Caches(((19800, 236.0), (1330000, 43.2), (49700000, 7.65), (inf, 5))),
     again_far=1.79,
     of_batch=True,
     hidden=0.37,
@@ -169,7 +150,7 @@ class Processor:
 
 
 def costs_of(target: Target) -> Costs:
-    """What the parts of a GEMM cost on a target."""
+    """The costs of the parts of a GEMM on a target."""
     return INTEL_SERVER if is_intel_server(target) else ZEN
 
 

@@ -36,7 +36,7 @@ def cycles(g: GemmSize, plan: Plan, processor: Processor, threads: int = 1) -> f
     if plan.k_parts > 1:
         one = replace(g, K=-(-g.K // plan.k_parts), batch=g.batch * plan.k_parts)
         sums = g.batch * g.N * g.M * plan.k_parts * size
-        added = sums * c.part_sums / c.rate(sums) * heaviest_share(g.N, threads)
+        added = sums * c.part_sums / c.caches.rate(sums) * heaviest_share(g.N, threads)
         found = cycles(one, replace(plan, k_parts=1, share="batch"), processor, threads)
         return found + added + c.fork * (threads > 1)
     apart = _tail(g, plan, size, processor) if plan.tail else 0.0
@@ -99,7 +99,7 @@ def _tail(g: GemmSize, plan: Plan, size: int, processor: Processor) -> float:
     step = max(n * lanes / 2, c.load_bound * (lanes + n))
     block = (steps * step + c.tile) / n + c.totals * lanes
     copied = 0.0 if g.transpose_b else g.K * c.element
-    again = g.N * g.K * size / c.rate((g.N + g.M) * g.K * size)
+    again = g.N * g.K * size / c.caches.rate((g.N + g.M) * g.K * size)
     return plan.tail * (c.overlapped(blocks * block, again) + copied + g.N * c.store[0])
 
 
@@ -161,12 +161,14 @@ def _far(c: Costs, g: GemmSize, plan: Plan, size: int, step: float) -> float:
     strips = -(-g.N // plan.mr)
     run = plan.block_of(g) * plan.nr * size if plan.order == "panels" else g.M * size
     along_rows = min(1.0, run / _RUN) if depth <= c.streams else 0.0
-    level = next(n for n, (held, _) in enumerate(c.caches) if (g.N + g.M) * g.K * size <= held)
+    level = next(
+        n for n, (held, _) in enumerate(c.caches.levels) if (g.N + g.M) * g.K * size <= held
+    )
     found = 0.0 if g.M * size < _APART else c.far[level] * lines * (1.0 - c.along * along_rows)
     # pages that lie a few apart find as many fewer places
     apart = min(max(g.M * size // _PERIOD, _SPREAD[0]), _SPREAD[1])
     found += c.page if g.M * size >= _PERIOD and depth > _PAGES // apart else 0.0
-    if g.M * size >= _APART and depth * plan.nr * size > c.first:
+    if g.M * size >= _APART and depth * plan.nr * size > c.caches.first:
         found += c.near * lines * (strips - 1)
     return found * _late(c, plan, step, c.late[level])
 
@@ -189,18 +191,20 @@ def _moved(c: Costs, g: GemmSize, plan: Plan, size: int, strips: int, panels: in
     block = plan.block_of(g)
     outer = -(-tiles // block)
     # what stays is read again for each of the others but the first; those pass once for each block
-    total = outer * blocks_of_k * (others - 1) * block * stays / c.rate(block * stays + passing)
-    total += (outer - 1) * blocks_of_k * others * passing / c.rate(whole)
+    total = (
+        outer * blocks_of_k * (others - 1) * block * stays / c.caches.rate(block * stays + passing)
+    )
+    total += (outer - 1) * blocks_of_k * others * passing / c.caches.rate(whole)
     if plan.k_block:
         sums = block * (plan.nr * g.N if plan.order == "panels" else plan.mr * g.M) * size
-        total += 2 * blocks_of_k * g.N * g.M * size / c.rate(sums + block * stays)
+        total += 2 * blocks_of_k * g.N * g.M * size / c.caches.rate(sums + block * stays)
     # each operand comes from where it was before the call
     given = (a + b) * (g.batch if c.of_batch else 1)
     if plan.pack_a or g.transpose_a:
-        total += a / c.rate(given)
+        total += a / c.caches.rate(given)
     else:
-        total += a / (c.strided if given < c.second else c.strided_far)
-    return total + b / c.rate(given)
+        total += a / (c.strided if given < c.caches.second else c.strided_far)
+    return total + b / c.caches.rate(given)
 
 
 def _copies(c: Costs, g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
@@ -222,13 +226,13 @@ def _copies(c: Costs, g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
                 each = c.element
             if width >= sets_of(g.K * size) * _FEWEST_WAYS:  # a line is gone before its second half
                 each += c.turned_far
-            each += c.turned_far if held * g.K * size > c.second else 0.0
+            each += c.turned_far if held * g.K * size > c.caches.second else 0.0
         copy = held * g.K * size  # beside what it is made from
-        speed = c.rate(copy if 2 * copy <= c.third else inf)
+        speed = c.caches.rate(copy if 2 * copy <= c.caches.third else inf)
         total += extent * g.K * (each + c.written * size / speed)
     if g.staged[0] and not plan.pack_a and not g.transpose_a:  # lines, of a block or all
         held, _ = plan.lines_of(g)
-        total += g.N * g.K * size * c.written / c.rate(2 * held * g.K * size)
+        total += g.N * g.K * size * c.written / c.caches.rate(2 * held * g.K * size)
     if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PERIOD:
         total += -(-g.M // of_block) * g.K * c.page
     return total

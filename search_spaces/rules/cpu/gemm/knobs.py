@@ -36,8 +36,9 @@ from whet.search_spaces.rules.vectors import (
 # The way of "rows" is tried where the other one leaves so much more of its vectors empty.
 _EMPTIER = 1.25
 # So many ways are followed, those that begin best: of 80 drawn GEMMs none ended 0.1 % worse than
-# with all of the up to 36, in 0.4 of the time.
-_STARTS = 6
+# with all of the up to 36, in 0.4 of the time. Of so few multiplications all are followed: one tile
+# holds them, and a start in the wrong width ends there.
+_STARTS, _TINY = 6, 4096
 # So few multiplications are never worth threads, so many always; what threads must make of the
 # time of one, so that busy cores cost little.
 _FEW, _MANY, _SAVED = 50_000, 10_000_000, 1.25
@@ -191,7 +192,10 @@ def default_plan(
 
     found = (next((one for one in start if cost_of(one) < inf), None) for start in _starts(choices))
     starts = sorted((one for one in found if one is not None), key=cost_of)
-    ends = [_descended(choices, one, cost_of) for one in starts[:_STARTS]]
+    ends = [
+        _descended(choices, one, cost_of)
+        for one in starts[: _STARTS if g.multiplications > _TINY else None]
+    ]
     cost, plan = min(ends, key=lambda one: one[0])  # the first choices are valid
     return plan, cost
 

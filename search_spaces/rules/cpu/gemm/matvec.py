@@ -190,7 +190,7 @@ class Skinny(MatVec):
         work += g.batch * g.M * g.N * _TOTAL
         read = g.batch * (g.M + g.N) * g.K * dt.itemsize(g.dtype)
         costs = costs_of(target)
-        total = costs.overlapped(work, read / costs.rate(read))
+        total = costs.overlapped(work, read / costs.caches.rate(read))
         shared = heaviest_share(g.batch * -(-g.M // rows), threads_for(target, g.multiplications))
         return total * shared
 

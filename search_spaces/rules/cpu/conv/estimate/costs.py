@@ -16,10 +16,13 @@ from math import inf, prod
 from whet.compiler.target import Target
 from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.conv_shape import ConvShape
-from whet.search_spaces.rules.processors import is_intel_server
+from whet.search_spaces.rules.processors import Caches, is_intel_server
 from whet.search_spaces.rules.threads import heaviest_share
 
 _LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first cache begin anew
+
+
+_ZEN_CACHES = Caches(((28_000, 82.0), (700_000, 50.0), (16_000_000, 20.0), (inf, 9.0)))
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Costs:
     """Cycles of the parts.
 
     Attributes:
-        caches: usable bytes of each cache, and bytes a cycle of what fits it; the last: of memory.
+        caches: of the core.
         wide: of a multiply-add of 64 bytes; one of 32 or fewer takes half a cycle.
         load_bound, load: of a load, alone and beside multiply-adds. latency: of a step's sums.
         loop: of a step's loop; run: to begin a row of a window. spill: of an address too many.
@@ -50,9 +53,7 @@ class Costs:
         stage: to begin a product of Winograd's. fork: until the threads have begun and ended.
     """
 
-    caches: tuple[tuple[float, float], ...] = (
-        (28_000, 82.0), (700_000, 50.0), (16_000_000, 20.0), (inf, 9.0),
-    )  # fmt: skip
+    caches: Caches = _ZEN_CACHES
     load_bound: float = 0.56
     wide: float = 0.84
     load: float = 0.051
@@ -86,15 +87,6 @@ class Costs:
     stage: float = 6.1
     fork: float = 10_000.0
 
-    @property
-    def first(self) -> float:
-        """Usable bytes of the first cache."""
-        return self.caches[0][0]
-
-    def rate(self, held: float) -> float:
-        """Bytes a cycle of what is read over and over, by how many bytes that are."""
-        return next(rate for capacity, rate in self.caches if held <= capacity)
-
     def moved(
         self, stays: float, tiles: int, block: int, passing: float, others: int, whole: float
     ) -> float:
@@ -107,14 +99,14 @@ class Costs:
         """
         block = min(block, tiles)
         outer = -(-tiles // block)
-        total = outer * (others - 1) * block * stays / self.rate(block * stays + passing)
-        total += (outer - 1) * others * passing / self.rate(whole)
-        return total + (tiles * stays + whole) / self.rate(tiles * stays + whole)
+        total = outer * (others - 1) * block * stays / self.caches.rate(block * stays + passing)
+        total += (outer - 1) * others * passing / self.caches.rate(whole)
+        return total + (tiles * stays + whole) / self.caches.rate(tiles * stays + whole)
 
 
 ZEN = Costs()
 INTEL_SERVER = Costs(
-    caches=((30_000, 110.0), (1_240_000, 42.0), (100_000_000, 8.0), (inf, 5.0)),
+    caches=Caches(((30_000, 110.0), (1_240_000, 42.0), (100_000_000, 8.0), (inf, 5.0))),
     wide=0.5,
     load=0.125,
     latency=5.7,
@@ -128,7 +120,7 @@ INTEL_SERVER = Costs(
 
 
 def costs_of(target: Target) -> Costs:
-    """What the parts of a convolution cost on a target."""
+    """The costs of the parts of a convolution on a target."""
     return INTEL_SERVER if is_intel_server(target) else ZEN
 
 
@@ -218,20 +210,20 @@ class Work:
         c, many = self.costs, self.shape.co * self.depth
         squares = min(width, run, self.lanes) >= 4 and self.shape.co % width == 0
         each = c.copy / min(self.lanes, width) if near else c.square if squares else c.gather
-        cycles = many * (each + c.written * self.size / c.rate(2 * self.weights))
+        cycles = many * (each + c.written * self.size / c.caches.rate(2 * self.weights))
         return self.shared(cycles, -(-self.shape.co // width))
 
     def squares(self, many: float, *sides: int) -> float:
         """Cycles of a transposed copy of so many elements, of extents ``sides`` across."""
         c, size = self.costs, self.size
         each = c.square if min(*sides, self.lanes) >= 4 else c.gather
-        cycles = many * (each + c.written * size / c.rate(2 * many * size))
+        cycles = many * (each + c.written * size / c.caches.rate(2 * many * size))
         return self.shared(cycles, int(many) // 16)
 
     def padded(self) -> float:
         """Cycles of a copy of the images in lines."""
         c, vectors = self.costs, self.image / self.size / self.lanes
-        cycles = vectors * c.copy + c.written * self.image / c.rate(2 * self.image)
+        cycles = vectors * c.copy + c.written * self.image / c.caches.rate(2 * self.image)
         return self.shared(cycles, self.shape.batch * self.shape.padded[0])
 
     def picked(self) -> float:
@@ -241,9 +233,8 @@ class Work:
         many = rows * s.out[-1]
         read = min(many * s.strides[-1], rows * s.image[-1]) * self.size
         cycles = rows * -(-s.out[-1] // self.lanes) * c.copy * s.strides[-1]
-        cycles += read / c.rate(self.image) + c.written * many * self.size / c.rate(
-            2 * many * self.size
-        )
+        made = many * self.size
+        cycles += read / c.caches.rate(self.image) + c.written * made / c.caches.rate(2 * made)
         return self.shared(cycles, rows)
 
     def shared(self, cycles: float, trips: int) -> float:

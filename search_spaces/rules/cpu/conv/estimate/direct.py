@@ -53,7 +53,7 @@ def pixels_by_channels(w: Work, k: Knobs, im2col: bool, block: int) -> float:
         at_once = k["block"] * mr * w.depth * w.size if k["order"] == "pixels" else image
         copied = many * w.depth
         each = c.copy / w.lanes if s.window[1] * s.ci_group >= w.lanes else c.gather
-        copying = copied * each + c.written * copied * w.size / c.rate(2 * at_once)
+        copying = copied * each + c.written * copied * w.size / c.caches.rate(2 * at_once)
         total += copying if k["order"] == "pixels" else w.shared(copying, many)
     if s.is_padded:
         total += w.padded()
@@ -123,7 +123,7 @@ def planes(w: Work, k: Knobs) -> float:
             again, held = (stepped + s.reach[-2] - 1) / stepped if len(s.reach) > 1 else 1.0, 0.0
         vectors = w.image / w.size / w.lanes
         each = c.copy if not sorted_rows else c.gather * w.lanes
-        copying = again * (vectors * each + c.written * w.image / c.rate(held))
+        copying = again * (vectors * each + c.written * w.image / c.caches.rate(held))
         total += w.shared(copying, s.batch * s.padded[0])
     return total + w.packed(cr, False, w.depth)
 
@@ -152,7 +152,7 @@ def columns(w: Work, k: Knobs) -> float:
         each = c.slide if s.strides[-1] == 1 else c.gather
         each = c.copy / w.lanes if s.is_pointwise else each
         many = s.batch * tiles * nr * w.depth
-        copying = many * (each + c.written * w.size / c.rate(2 * at_once))
+        copying = many * (each + c.written * w.size / c.caches.rate(2 * at_once))
         total += w.shared(copying, tiles)
     else:
         total += c.scatter * crowded(w.pixels * w.size, s.ci) * s.batch * tiles * w.depth * vectors

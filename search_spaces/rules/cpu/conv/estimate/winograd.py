@@ -35,16 +35,18 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
     strip, panel = mr * s.ci * w.size, nr * s.ci * w.size
     by_stages = k.get("share") == "stages"
     held = own * blocks if by_stages else own  # until the next stage reads it
-    passing = filters / c.rate(filters + held) + own / c.rate(held)
+    passing = filters / c.caches.rate(filters + held) + own / c.caches.rate(held)
     if k["order"] == "panels":
-        passing += places * panels * (rows - 1) * (panel + strip) / c.rate(panel + rows * strip)
+        passing += (
+            places * panels * (rows - 1) * (panel + strip) / c.caches.rate(panel + rows * strip)
+        )
     else:
-        passing += places * rows * (panels - 1) * (panel + strip) / c.rate(panels * panel)
+        passing += places * rows * (panels - 1) * (panel + strip) / c.caches.rate(panels * panel)
     transforms = (
         block * places * (c.data * -(-s.ci // w.lanes) + c.result * -(-s.co // w.lanes) * m / 4)
     )
-    if held > c.first:
-        transforms += 2 * own * c.buffered / c.rate(held)
+    if held > c.caches.first:
+        transforms += 2 * own * c.buffered / c.caches.rate(held)
     if by_stages:
         total = w.shared(blocks * w.total(products, passing), blocks * places * panels)
         steps = tiles * -(-min(s.ci, s.co) // w.lanes)
@@ -53,7 +55,7 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
         total = w.shared(blocks * (w.total(products, passing) + transforms), blocks)
     if not w.ahead:
         making = places * s.ci * panels * vectors * c.filters
-        total += w.shared(making + c.stored * filters / c.rate(filters), panels)
+        total += w.shared(making + c.stored * filters / c.caches.rate(filters), panels)
     if not s.channels_last:
         total += w.squares(s.batch * s.ci * prod(s.image), s.ci, prod(s.image))
         if not w.ahead:
