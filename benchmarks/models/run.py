@@ -29,6 +29,7 @@ import numpy as np
 import whet
 from whet.bench.light_models import LIGHT, randomised
 from whet.bench.cpu.models import peers
+from whet.bench.cpu.place import clock_of
 from whet.bench.networks import NETWORKS
 from whet.compiler.errors import WhetError
 
@@ -59,7 +60,7 @@ def contest(name: str, options: argparse.Namespace) -> dict[str, Any]:
         calls[library], results[library] = call, list(call())
     if given:
         calls |= given.peers()
-    samples = harness.interleaved(calls, options.rounds)
+    samples = harness.interleaved(calls, options.rounds, clock_of(options.threads))
     return {
         "ms": {n: 1e3 * s.median for n, s in samples.items()},
         "least_ms": {n: 1e3 * s.best for n, s in samples.items()},

@@ -72,8 +72,8 @@ class HostClock:
     Args:
         seconds: the least time of one sample; quick work is repeated within it.
         pause: seconds before a sample, for threads of the one before it that still spin.
-        warm: the work is done once more before each sample, so that the caches hold what is its
-            own, and its threads are awake.
+        warm: how often the work is done before each sample, so that the caches hold what is its
+            own, and its threads are awake and on cores of their own.
         clock: reads the time; on one core :func:`time.process_time` leaves out the turns of
             other processes.
     """
@@ -82,7 +82,7 @@ class HostClock:
         self,
         seconds: float = 0.02,
         pause: float = 0.0,
-        warm: bool = False,
+        warm: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._seconds, self._pause, self._warm, self._clock = seconds, pause, warm, clock
@@ -97,7 +97,7 @@ class HostClock:
         if self._pause:
             time.sleep(self._pause)
         if self._warm:
-            run(1)
+            run(self._warm)
         return timed(run, calls, self._clock), False
 
 

@@ -9,6 +9,7 @@ declare i64 @syscall(i64, ...)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
+declare i32 @sched_yield()
 declare void $pause_name($pause_type)
 
 ; op 128: sleep while *word is value; op 129: wake up to value sleepers (both process-private)
@@ -67,14 +68,20 @@ next:
 doze:
   br label %spin
 spin:
-  %k = phi i32 [ 0, %doze ], [ %k1, %idle ]
+  %k = phi i32 [ 0, %doze ], [ %k1, %pause ], [ %k1, %yield ]
   %now = load atomic i32, ptr @epoch acquire, align 64
   %new = icmp ne i32 %now, %seen
   br i1 %new, label %job, label %idle
 idle:
-  call void $pause
   %k1 = add i32 %k, 1
-  %tired = icmp sge i32 %k1, $spins
+  %close = icmp slt i32 %k1, $spins
+  br i1 %close, label %pause, label %yield
+pause:
+  call void $pause
+  br label %spin
+yield:
+  %s4 = call i32 @sched_yield()
+  %tired = icmp sge i32 %k1, $patience
   br i1 %tired, label %sleep, label %spin
 sleep:
   %s0 = atomicrmw add ptr @sleepers, i32 1 seq_cst
@@ -174,14 +181,20 @@ mypart:
   call void @part(i64 0)
   br label %join
 join:
-  %k = phi i32 [ 0, %mypart ], [ %k1, %idle ]
+  %k = phi i32 [ 0, %mypart ], [ %k1, %pause ], [ %k1, %yield ]
   %p = load atomic i32, ptr @pending acquire, align 64
   %over = icmp eq i32 %p, 0
   br i1 %over, label %free, label %idle
 idle:
-  call void $pause
   %k1 = add i32 %k, 1
-  %tired = icmp sge i32 %k1, $spins
+  %close = icmp slt i32 %k1, $spins
+  br i1 %close, label %pause, label %yield
+pause:
+  call void $pause
+  br label %join
+yield:
+  %s2 = call i32 @sched_yield()
+  %tired = icmp sge i32 %k1, $patience
   br i1 %tired, label %sleep, label %join
 sleep:
   store atomic i32 1, ptr @waiting seq_cst, align 64

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whet.bench.cpu.in_float64 import exact_outputs
 from whet.bench.cpu.onnx_runtimes import RUNTIMES
-from whet.bench.cpu.place import MOMENT, PAUSE
-from whet.bench.turns import HostClock, Sample, interleaved, on_cores
+from whet.bench.cpu.place import clock_of
+from whet.bench.turns import Sample, interleaved, on_cores
 from whet.compiler.installed import install_extra, installed_versions
 
 if TYPE_CHECKING:
@@ -100,10 +99,8 @@ def compare(
         wanted = [a.copy() for a in results[exact]] if exact else None
     errors = {n: error_of(r, wanted) for n, r in results.items() if wanted is not None}
     errors.pop(exact, None)
-    many = threads > 1
-    clock = HostClock(MOMENT, PAUSE, True) if many else HostClock(MOMENT, 0, True, process_time)
     with on_cores(threads):
-        samples = interleaved(calls, rounds, clock)
+        samples = interleaved(calls, rounds, clock_of(threads))
     return ModelComparison(samples, tuple(models), errors, exact, (*left_out, NO_TORCH), threads)
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 MOMENT = 0.005
 """Seconds of one sample: short ones fit between the turns of other processes on the core."""
-PAUSE = 0.01
-"""Seconds until the threads of a library sleep that has been called."""
+PAUSE = 0.04
+"""Seconds until the threads of a library sleep that has been called: onnxruntime's take 20 to 30 ms."""
 
 
 def cores(
@@ -60,11 +60,21 @@ def cores(
     )
 
 
+def clock_of(threads: int) -> HostClock:
+    """The clock for work on so many threads.
+
+    On one it leaves out the turns of other processes; on more it waits before each sample until
+    the threads of the peer before sleep, which would spin on our core, and warms up three times:
+    threads that wake on one core are moved apart within the first calls.
+    """
+    return HostClock(MOMENT, PAUSE, 3) if threads > 1 else HostClock(MOMENT, 0, 1, process_time)
+
+
 @contextmanager
 def _timing(threads: int, arrays: Arrays) -> Iterator[tuple[HostClock, Limit, Limit]]:
     traffic = Traffic(arrays, threads)
     yield (
-        HostClock(MOMENT, PAUSE, True) if threads > 1 else HostClock(MOMENT, 0, True, process_time),
+        clock_of(threads),
         _measured(partial(Peak(threads).flops, MOMENT)),
         _measured(lambda: traffic.seconds(MOMENT)),
     )

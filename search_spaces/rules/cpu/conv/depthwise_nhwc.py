@@ -10,12 +10,17 @@
 There is no padded copy: such a kernel moves about as many bytes as it computes numbers. Rows
 outside of the image are left out by a branch for a whole row of a tile; pixels outside of it are
 known where the first and the last tile of a row are split off.
+
+Threads share images, bands of rows and blocks of channels: rows first, as the operators around do,
+so that most of what a thread reads is what it wrote; and never strips, whose first and last one
+could not be split off any more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import gcd
 from typing import Any
 
 from whet.compiler import te
@@ -52,12 +57,14 @@ class ChannelsLast:
         cfg: has the knobs.
         shape: the convolution. conv: the result.
         lanes: of a vector.
+        bands: of rows, as many as the target's threads can share.
     """
 
     cfg: Prefixed
     shape: ConvShape
     conv: Tensor
     lanes: int
+    bands: int
 
     @staticmethod
     def of(
@@ -84,7 +91,9 @@ class ChannelsLast:
             return te.sum(read * taps[ry, rx, o], [ry, rx], where=inside)
 
         conv = te.compute(shape.result_shape, element, name=name)
-        return ChannelsLast(cfg, shape, conv, _lanes(shape, target))
+        threads = target.num_threads
+        bands = min(shape.out[0], threads // gcd(threads, shape.batch))
+        return ChannelsLast(cfg, shape, conv, _lanes(shape, target), bands)
 
     def schedule(self, s: Schedule, out: Stage, threads: Threads) -> None:
         """Strips of pixels and blocks of channels; a tile's pixels and window are unrolled."""
@@ -96,7 +105,8 @@ class ChannelsLast:
         oo, oi = out.split(o, factor=v * lanes)
         xb, xo = out.split(xo, factor=cfg["strip"].val or -(-shape.out[1] // xr))
         ob, oo = out.split(oo, factor=cfg["block"].val or -(-shape.co // (v * lanes)))
-        register_tile(out, [n, ob, xb, y, oo, xo], [xi, oi])
+        yb, y = out.split(y, nparts=self.bands if threads.parallel else 1)
+        register_tile(out, [n, yb, ob, xb, y, oo, xo], [xi, oi])
         acc.compute_at(out, xo)
         an, ay, ax, ao = acc.op.axis
         ry, rx = acc.op.reduce_axis
@@ -104,7 +114,7 @@ class ChannelsLast:
         # unrolled before conditions are simplified, so that most pixels are known to be inside
         acc.pragma(ax, "unroll_explicit", True)
         if threads.parallel:
-            threads.run(out, out.fuse(out.fuse(out.fuse(n, ob), xb), y))
+            threads.run(out, out.fuse(out.fuse(n, yb), ob))
 
 
 def _lanes(shape: ConvShape, target: Target) -> int:
