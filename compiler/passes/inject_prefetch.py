@@ -13,6 +13,9 @@ that begins at one, may reach one line more. Before a vectorised loop stands wha
 lanes will read. The addresses are not clamped to the tensor: a prefetch never faults, and the
 generators compute its address without a claim that an object is there. A GPU's warps hide the
 latency, and memory other than the global one is at hand: there the attribute goes.
+
+A region that is one run in memory may be spread over the loops within: each step of the innermost
+one prefetches as much of it as it takes to be done with the last step, into the second cache.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ from whet.compiler.tir.expr import BufferLoad, Call, IntImm, Let, PrimExpr, Var
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import (
+    PARALLEL,
     PREFETCH,
+    PREFETCH_SPREAD,
     SERIAL,
     UNROLLED,
     VECTORIZED,
@@ -83,14 +88,20 @@ class _Injector(Rewriter):
         return seq(*ahead, new) if ahead else new
 
     def _attribute(self, n: AttrStmt) -> Stmt:
-        if n.key != PREFETCH or not self.around:
+        if n.key not in (PREFETCH, PREFETCH_SPREAD) or not self.around:
             return self.children(n)
+        if n.key == PREFETCH_SPREAD and self._is_wanted(n):
+            spread = _Spreader(n.node, _region(n, self.around))
+            body = spread(n.body)
+            if spread.found:
+                return self(body)
         return seq(self._prefetches(n), self(n.body))
 
     def _prefetches(self, n: AttrStmt) -> Stmt:
-        if not self.wanted or n.node.storage_scope != "global":
-            return nothing()
-        return _lines(n.node, _region(n, self.around))
+        return _lines(n.node, _region(n, self.around)) if self._is_wanted(n) else nothing()
+
+    def _is_wanted(self, n: AttrStmt) -> bool:
+        return self.wanted and n.node.storage_scope == "global"
 
 
 Region = list[tuple[Affine, Affine]]
@@ -131,6 +142,72 @@ def _region(n: AttrStmt, around: Sequence[For]) -> Region:
         assert low is not None and high is not None
         box.append((low, _constant(analyzer, (high - low).shifted(1))))
     return box
+
+
+class _Spreader(Rewriter):
+    """Spreads the prefetches of a region over the loops around what reads it.
+
+    Args:
+        buffer: that is read. region: one run of it in memory; else nothing is done.
+
+    Attributes:
+        found: whether there was a loop to spread them over.
+    """
+
+    def __init__(self, buffer: Buffer, region: Region) -> None:
+        super().__init__({For: self._loop})
+        self.buffer, self.region, self.found = buffer, region, False
+        self.size = _run(buffer, region)
+        self.path: list[For] = []
+
+    def _loop(self, n: For) -> Stmt:
+        if not self.size or n.kind == VECTORIZED or not self._reads(n):
+            return n
+        self.path.append(n)
+        inside = [x for x in nodes_of(n.body, For) if x.kind in (SERIAL, PARALLEL)]
+        if n.kind == UNROLLED or any(map(self._reads, inside)):
+            new = changed(n, body=self(n.body))
+        else:
+            new = changed(n, body=seq(*self._share(), n.body))
+        self.path.pop()
+        return new
+
+    def _reads(self, n: For) -> bool:
+        return any(x.buffer is self.buffer for x in nodes_of(n.body, BufferLoad))
+
+    def _share(self) -> list[Stmt]:
+        """The prefetches of one step of the innermost loop."""
+        extents = [x.extent.value if isinstance(x.extent, IntImm) else 0 for x in self.path]
+        steps = math.prod(extents)
+        if not steps:  # of a size that is not known
+            return []
+        self.found = True
+        done = Affine.constant(0)
+        for x, extent in zip(self.path, extents):
+            analyzer = Analyzer()
+            done = done.scaled(extent) + analyzer.affine(x.var - x.min)
+        line = max(CACHE_LINE // dt.itemsize(self.buffer.dtype), 1)
+        each = -(-self.size // steps)
+        *index, last = [low for low, _ in self.region]
+        first = last + done.scaled(each)
+        dtype = self.buffer.shape[0].dtype
+        places = [first.shifted(k) for k in range(0, each, line)]
+        return [
+            Evaluate(_prefetch(self.buffer, [x.to_expr(dtype) for x in (*index, place)], 2))
+            for place in places
+        ]
+
+
+def _run(b: Buffer, region: Region) -> int:
+    """The elements of a region that is one run in memory; else 0."""
+    size = 1
+    for (_, extent), stride in reversed([*zip(region, _strides(b))]):
+        if not extent.is_const or stride is None:
+            return 0
+        if extent.const > 1 and stride != size:
+            return 0
+        size *= extent.const
+    return size
 
 
 def _further(analyzer: Analyzer, old: Affine | None, new: Affine, sign: int) -> Affine:
@@ -208,10 +285,10 @@ def _begins(b: Buffer, region: Region, loops: int, line: int) -> int:
     return at
 
 
-def _prefetch(b: Buffer, index: list[PrimExpr]) -> Call:
-    """TVM's call: to be read, kept in all caches, data."""
+def _prefetch(b: Buffer, index: list[PrimExpr], locality: int = 3) -> Call:
+    """TVM's call: to be read, kept in all caches or (2) in all but the first, data."""
     address = Call("handle", "tvm_access_ptr", (BufferLoad(b, tuple(index), b.dtype), *_READ))
-    return Call("int32", "prefetch", (address, ops.const(0), ops.const(3), ops.const(1)))
+    return Call("int32", "prefetch", (address, ops.const(0), ops.const(locality), ops.const(1)))
 
 
 #: one element that is only read

@@ -36,7 +36,7 @@ from whet.compiler.passes.skip_assert import skip_assert
 from whet.compiler.target import Target
 from whet.compiler.tir.expr import Select
 from whet.compiler.tir.function import PrimFunc
-from whet.compiler.tir.stmt import PREFETCH, UNROLLED, VECTORIZED, AssertStmt
+from whet.compiler.tir.stmt import PREFETCH, PREFETCH_SPREAD, UNROLLED, VECTORIZED, AssertStmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ PASSES: tuple[Step, ...] = (
         inject_prefetch,
         "Prefetches, one a cache line, of what a loop reads some iterations later.",
         "while every loop that a prefetch names is there, and before what it holds is checked",
-        when=lambda has, config: PREFETCH in has.keys,
+        when=lambda has, config: not has.keys.isdisjoint((PREFETCH, PREFETCH_SPREAD)),
     ),
     Step(
         "Simplify",

@@ -24,6 +24,8 @@ NONTEMPORAL = "store_nontemporal"
 # the key of an attribute in a loop: of the buffer, what its body reads so many steps later is
 # prefetched
 PREFETCH = "prefetch_scope"
+# and of this one evenly over the steps of the loops within
+PREFETCH_SPREAD = "prefetch_spread"
 # the key of an attribute around a tree's steps along threadIdx.x: so many threads reduce
 ALLREDUCE = "thread_allreduce"
 # the key of an attribute around a shared buffer's allocation: its first byte in the arena

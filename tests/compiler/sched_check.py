@@ -64,7 +64,7 @@ def _attr(stage, axis):
     thread = None if t is None else (t.thread_tag, t.name)
     return (
         a.iter_type, thread, a.pragma_keys, a.dim_align_factor, a.dim_align_offset, a.grain,
-        [t.name for t in a.prefetch_data], a.prefetch_offset,
+        [t.name for t in a.prefetch_data], a.prefetch_offset, a.prefetch_spread,
     )  # fmt: skip
 
 

@@ -267,6 +267,7 @@ class IterVarAttr:
         grain: how many steps of a parallel loop one hand-out takes; 0: an even share each.
         dim_align_factor, dim_align_offset: of ``storage_align``; a factor of 0 is none.
         prefetch_data, prefetch_offset: the tensors of ``prefetch``, and how many iterations ahead.
+        prefetch_spread: of each of these, whether it is spread over the loops within.
         tensor_intrin: what computes the loop and all inside of it, after ``tensorize``.
     """
 
@@ -280,12 +281,15 @@ class IterVarAttr:
     prefetch_data: tuple[Tensor, ...] = ()
     prefetch_offset: tuple[int, ...] = ()
     tensor_intrin: TensorIntrin | None = None
+    prefetch_spread: tuple[bool, ...] = ()
 
     def __setstate__(self, state: list[Any]) -> None:
         """Take the fields; those of ``prefetch`` and ``tensorize`` are the last that were added."""
         values = dict(zip(self.__slots__, state))
         for name in self.__slots__:
             absent = None if name == "tensor_intrin" else ()
+            if name == "prefetch_spread":
+                absent = (False,) * len(values.get("prefetch_data", ()))
             object.__setattr__(self, name, values.get(name, absent))
 
     @property

@@ -12,7 +12,7 @@ from whet.compiler.te.lang.tensor import Tensor
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.expr import BufferLoad, IterVar
 from whet.compiler.tir.ops import ops
-from whet.compiler.tir.stmt import PREFETCH, AttrStmt, Stmt
+from whet.compiler.tir.stmt import PREFETCH, PREFETCH_SPREAD, AttrStmt, Stmt
 from whet.compiler.tir.visit.rewrite import nodes_of
 
 if TYPE_CHECKING:
@@ -28,9 +28,11 @@ def prefetched(
         LowerError: if the body reads nothing of a tensor, or the tensor is not there ahead.
     """
     attr = stage.attr(leaf)
-    for tensor, offset in reversed([*zip(attr.prefetch_data, attr.prefetch_offset)]):
+    asked = zip(attr.prefetch_data, attr.prefetch_offset, attr.prefetch_spread, strict=True)
+    for tensor, offset, spread in reversed([*asked]):
         buffer = _buffer(stage, leaf, tensor, offset, buffers, body)
-        body = AttrStmt(buffer, PREFETCH, ops.const(offset), body)
+        key = PREFETCH_SPREAD if spread else PREFETCH
+        body = AttrStmt(buffer, key, ops.const(offset), body)
     return body
 
 

@@ -274,7 +274,9 @@ def pragma(stage: Stage, var: IterVar, pragma_type: str, pragma_value: Any = Non
 
 
 @on_stage
-def prefetch(stage: Stage, tensor: Tensor, var: IterVar, offset: int) -> None:
+def prefetch(
+    stage: Stage, tensor: Tensor, var: IterVar, offset: int, spread: bool = False
+) -> None:
     """Fetch into the caches what a loop reads of a tensor ``offset`` iterations later.
 
     Each iteration begins with a prefetch of each cache line, 64 bytes, of the region that its
@@ -312,6 +314,9 @@ def prefetch(stage: Stage, tensor: Tensor, var: IterVar, offset: int) -> None:
         tensor: of this schedule; the loop's body must read it.
         var: a loop of this stage.
         offset: how many iterations ahead; 0: what this one reads.
+        spread: an iteration does not begin with all of its prefetches: they are spread evenly over
+            the iterations of the loops within, so that a large region comes from memory while what
+            is there is worked on. For a region that is one run in memory, as a packed panel is.
 
     Raises:
         ScheduleError: for another tensor or loop, or an offset that is no number from 0 on.
@@ -331,8 +336,10 @@ def prefetch(stage: Stage, tensor: Tensor, var: IterVar, offset: int) -> None:
         old,
         prefetch_data=(*old.prefetch_data, tensor),
         prefetch_offset=(*old.prefetch_offset, ahead),
+        prefetch_spread=(*old.prefetch_spread, bool(spread)),
     )
-    stage.record("prefetch", tensor, var, ahead)
+    options = {"spread": True} if spread else {}
+    stage.record("prefetch", tensor, var, ahead, **options)
 
 
 def _annotate(stage: Stage, name: str, axis: IterVar, kind: int, **options: Any) -> None:

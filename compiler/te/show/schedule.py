@@ -179,8 +179,9 @@ def _prefetched(attr: IterVarAttr) -> Iterator[str]:
     """The words for what a loop prefetches, and for what computes it."""
     if attr.tensor_intrin is not None:
         yield f"tensorized by {attr.tensor_intrin.name}"
-    for tensor, offset in zip(attr.prefetch_data, attr.prefetch_offset):
-        yield f"prefetches {tensor.name} {offset} ahead"
+    asked = zip(attr.prefetch_data, attr.prefetch_offset, attr.prefetch_spread, strict=True)
+    for tensor, offset, spread in asked:
+        yield f"prefetches {tensor.name} {offset} ahead{', spread' if spread else ''}"
 
 
 def _formula(stage: Stage) -> str:

@@ -128,7 +128,7 @@ class ChannelsLast:
         """Schedule all stages but the inlined ones."""
         cfg, padded = self.cfg, self.steps.padded
         is_pixels = cfg["order"].val == "pixels"
-        outer, tile = _loops(how.out, cfg, self.block, is_pixels)
+        outer, second, tile = _loops(how.out, cfg, self.block, is_pixels)
         stage, unroll = s[self.product], cfg["unroll"].val
         stage.set_scope("local")
         stage.compute_at(how.out, tile)
@@ -138,6 +138,8 @@ class ChannelsLast:
             last, inner = stage.split(last, factor=unroll)
             own.insert(0, inner)
         register_tile(stage, [*outer_steps, last], own)
+        if how.ahead:  # the next weights come from memory while these are at work
+            how.out.prefetch(self.panels, second if is_pixels else outer, 1, spread=True)
         how.threads.run(how.out, outer)
         pack(s, self.panels, how)
         if padded is not None:
@@ -149,8 +151,10 @@ class ChannelsLast:
             copy_lines(s, self.columns, how.threads.parallel)
 
 
-def _loops(out: Stage, cfg: Any, block: int, is_pixels: bool) -> tuple[IterVar, IterVar]:
-    """The result's loops, pixels or channels outermost: the outermost one, and that over tiles."""
+def _loops(
+    out: Stage, cfg: Any, block: int, is_pixels: bool
+) -> tuple[IterVar, IterVar, IterVar]:
+    """The result's loops, pixels or channels outermost: over blocks, the others, and tiles."""
     mr, nr = cfg["tile"].val
     by_columns = cfg["skip"].val == "columns"
     if block:
@@ -172,7 +176,7 @@ def _loops(out: Stage, cfg: Any, block: int, is_pixels: bool) -> tuple[IterVar, 
     out.reorder(outer, second, tile, pi, *inside)
     out.unroll(pi)
     out.vectorize(lane)
-    return outer, tile
+    return outer, second, tile
 
 
 def _tiles(

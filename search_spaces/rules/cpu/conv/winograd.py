@@ -171,7 +171,7 @@ class Winograd:
             if tensor is w.half:
                 stage.reorder(b, t, j, i, o)
             _unrolled(stage, i, j, o)
-        products = _products(s, w.products, self.cfg, self.by_stages)
+        products = _products(s, w, self.cfg, self.by_stages, how.ahead)
         pixels = _pixels(s, w, min(lanes, shape.ci), self.by_stages)
         for stage, first in ((s[w.products], products), (s[w.pixels], pixels)):
             if self.by_stages:
@@ -212,16 +212,23 @@ def _tiles_in_place(out: Stage, w: Winograd, lanes: int) -> tuple[Any, Any]:
     return blocks, oo
 
 
-def _products(s: Schedule, products: Tensor, cfg: Any, shared: bool) -> Any:
-    """Register tiles of the matrix products; where they are shared, one outermost loop of them."""
+def _products(s: Schedule, w: WinogradStages, cfg: Any, shared: bool, ahead: bool) -> Any:
+    """Register tiles of the matrix products; where they are shared, one outermost loop of them.
+
+    Args:
+        ahead: whether the filters are a model's, and come from memory.
+    """
     mr, nr = cfg["winograd.tile"].val
-    stage = s[products]
-    acc = s[s.cache_write(products, "local")]
+    stage = s[w.products]
+    acc = s[s.cache_write(w.products, "local")]
     *lead, t, o = stage.op.axis
     (po, pi), (to, ti) = stage.split(o, factor=nr), stage.split(t, factor=mr)
     outer = [po, to] if cfg["winograd.order"].val == "panels" else [to, po]
     register_tile(stage, [*lead, *outer], [ti, pi])
     first = fused(stage, [*lead, outer[0]]) if shared else None
+    over = first if shared and outer[0] is po else po
+    if ahead:
+        stage.prefetch(w.filters, over, 1, spread=True)
     acc.compute_at(stage, outer[-1])
     *lead, t, o = acc.op.axis
     (k,) = acc.op.reduce_axis

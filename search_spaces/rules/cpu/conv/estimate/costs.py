@@ -88,7 +88,14 @@ class Costs:
     fork: float = 10_000.0
 
     def moved(
-        self, stays: float, tiles: int, block: int, passing: float, others: int, whole: float
+        self,
+        stays: float,
+        tiles: int,
+        block: int,
+        passing: float,
+        others: int,
+        whole: float,
+        cold: float = 0.0,
     ) -> float:
         """Cycles in which the caches deliver what two loops over tiles read.
 
@@ -96,12 +103,14 @@ class Costs:
             stays: bytes of a tile of the outer loop, ``tiles`` of it, ``block`` at a time.
             passing: bytes of one of the ``others`` that a block meets.
             whole: bytes of all of those.
+            cold: bytes of all that no cache holds before the call.
         """
         block = min(block, tiles)
         outer = -(-tiles // block)
         total = outer * (others - 1) * block * stays / self.caches.rate(block * stays + passing)
         total += (outer - 1) * others * passing / self.caches.rate(whole)
-        return total + (tiles * stays + whole) / self.caches.rate(tiles * stays + whole)
+        once = tiles * stays + whole
+        return total + (once - cold) / self.caches.rate(once) + cold / self.caches.rate(inf)
 
 
 ZEN = Costs()
@@ -171,6 +180,22 @@ class Work:
         """Bytes of the weights."""
         return self.shape.co * self.depth * self.size
 
+    @property
+    def cold(self) -> int:
+        """Bytes of the weights that come from memory: a model's, behind those of its others."""
+        return self.weights if self.ahead else 0
+
+    def begun(self, panels: float) -> float:
+        """Cycles in which the weights that are used together come from memory.
+
+        Args:
+            panels: bytes of those that are; the next ones come while they are at work, if the
+                second cache holds both.
+        """
+        caches = self.costs.caches
+        waits = panels if 2 * panels <= caches.second else self.weights
+        return waits / caches.rate(inf) if self.ahead else 0.0
+
     def step(self, m: int, v: int, unrolled: int = 1) -> float:
         """Cycles of a step of ``m`` numbers by ``v`` vectors, loops of so many steps included."""
         c = self.costs
@@ -237,15 +262,19 @@ class Work:
         cycles += read / c.caches.rate(self.image) + c.written * made / c.caches.rate(2 * made)
         return self.shared(cycles, rows)
 
-    def shared(self, cycles: float, trips: int) -> float:
+    def shared(self, cycles: float, trips: int, block: int = 1) -> float:
         """Cycles of a loop that the threads share, of so many trips; one that they must begin.
 
         Args:
             cycles: on one core. trips: of the loop; even shares of them are a thread's.
+            block: so many trips are not shared out; the last block may have fewer.
         """
         if self.threads < 2 or cycles <= 0.0:
             return cycles
-        return cycles * heaviest_share(trips, self.threads) + self.costs.fork
+        block = min(block, trips)
+        blocks = -(-trips // block)
+        last = (trips - (blocks - 1) * block) / block
+        return cycles * heaviest_share(blocks, self.threads, last=last) + self.costs.fork
 
     def total(self, work: float, moved: float) -> float:
         """Work and transfers at the same time."""

@@ -44,11 +44,12 @@ def pixels_by_channels(w: Work, k: Knobs, im2col: bool, block: int) -> float:
     image = w.image if not im2col else many * w.depth * w.size
     panel = nr * w.depth * w.size
     if k["order"] == "panels":
-        passing = c.moved(panel, panels, k["block"], seen, tiles, image)
+        passing = c.moved(panel, panels, k["block"], seen, tiles, image, w.cold)
+        outer, first = panels, panel * min(k["block"], panels)
     else:
-        passing = c.moved(seen, tiles, k["block"], panel, panels, w.weights)
-    outer = -(-(panels if k["order"] == "panels" else tiles) // k["block"])
-    total = w.shared(w.total(work, passing), outer)
+        passing = c.moved(seen, tiles, k["block"], panel, panels, w.weights, w.cold)
+        outer, first = tiles, panel
+    total = w.shared(w.total(work, passing), outer, k["block"]) + w.begun(first)
     if im2col:
         at_once = k["block"] * mr * w.depth * w.size if k["order"] == "pixels" else image
         copied = many * w.depth
@@ -125,7 +126,7 @@ def planes(w: Work, k: Knobs) -> float:
         each = c.copy if not sorted_rows else c.gather * w.lanes
         copying = again * (vectors * each + c.written * w.image / c.caches.rate(held))
         total += w.shared(copying, s.batch * s.padded[0])
-    return total + w.packed(cr, False, w.depth)
+    return total + w.packed(cr, False, w.depth) + w.begun(w.weights)
 
 
 def columns(w: Work, k: Knobs) -> float:
@@ -145,8 +146,8 @@ def columns(w: Work, k: Knobs) -> float:
         passing = c.moved(strip, tiles, k["block"], panel, panels, w.weights)
     else:
         passing = c.moved(panel, panels, k["block"], strip, tiles, whole)
-    outer = s.batch * -(-(tiles if k["order"] == "pixels" else panels) // k["block"])
-    total = w.shared(w.total(work, s.batch * passing), outer)
+    outer = tiles if k["order"] == "pixels" else panels
+    total = w.shared(w.total(work, s.batch * passing), s.batch * outer, k["block"])
     if k["copy"]:
         at_once = min(k["block"], tiles) * strip if k["order"] == "pixels" else whole
         each = c.slide if s.strides[-1] == 1 else c.gather
@@ -156,7 +157,7 @@ def columns(w: Work, k: Knobs) -> float:
         total += w.shared(copying, tiles)
     else:
         total += c.scatter * crowded(w.pixels * w.size, s.ci) * s.batch * tiles * w.depth * vectors
-    return total + w.packed(mr, False, s.ci if prod(s.window) == 1 else 1)
+    return total + w.packed(mr, False, s.ci if prod(s.window) == 1 else 1) + w.begun(w.weights)
 
 
 def _homeless(w: Work, unroll: str, sizes: list[int], vectors: int) -> int:

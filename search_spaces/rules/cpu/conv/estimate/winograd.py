@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from whet.search_spaces.rules.cpu.conv.estimate.costs import Work
@@ -47,12 +47,15 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
     )
     if held > c.caches.first:
         transforms += 2 * own * c.buffered / c.caches.rate(held)
+    # a model's filters come from memory, for the first block
+    cold = filters / c.caches.rate(inf) - filters / c.caches.rate(filters + held) if w.ahead else 0.0
+    late = w.total(products, passing + cold) - w.total(products, passing) + w.begun(panel)
     if by_stages:
-        total = w.shared(blocks * w.total(products, passing), blocks * places * panels)
+        total = w.shared(blocks * w.total(products, passing) + late, blocks * places * panels)
         steps = tiles * -(-min(s.ci, s.co) // w.lanes)
         total += 2 * w.shared(blocks * transforms / 2, steps)
     else:
-        total = w.shared(blocks * (w.total(products, passing) + transforms), blocks)
+        total = w.shared(blocks * (w.total(products, passing) + transforms), blocks) + late
     if not w.ahead:
         making = places * s.ci * panels * vectors * c.filters
         total += w.shared(making + c.stored * filters / c.caches.rate(filters), panels)
