@@ -77,11 +77,12 @@ def cycles(g: GemmSize, plan: Plan, processor: Processor, threads: int = 1) -> f
     again = _fetched_again(c, g, plan, size, strips)
     total = max(c.overlapped(work, moved), again + c.hidden * min(work, moved))
     total = (total + apart + _copies(c, g, plan, lanes, size)) * g.batch
+    begun = _begun(c, g, plan, size)
     if threads < 2:
-        return total
+        return total + begun
     steps, last = plan.shared_steps(g)
     grain = best_grain(steps, threads, last)
-    return total * heaviest_share(steps, threads, grain, last) + c.fork * _forks(g, plan)
+    return total * heaviest_share(steps, threads, grain, last) + c.fork * _forks(g, plan) + begun
 
 
 def _downwards(g: GemmSize, plan: Plan) -> float:
@@ -204,7 +205,19 @@ def _moved(c: Costs, g: GemmSize, plan: Plan, size: int, strips: int, panels: in
         total += a / c.caches.rate(given)
     else:
         total += a / (c.strided if given < c.caches.second else c.strided_far)
-    return total + b / c.caches.rate(given)
+    return total + b / c.caches.rate(inf if plan.pack_b == "ahead" else given)
+
+
+def _begun(c: Costs, g: GemmSize, plan: Plan, size: int) -> float:
+    """Cycles in which panels that are used together come from memory, packed ahead.
+
+    The next ones come while these are at work, if the second cache holds both.
+    """
+    if plan.pack_b != "ahead":
+        return 0.0
+    together = plan.nr * g.K * size * (plan.block_of(g) if plan.order == "panels" else 1)
+    alone = plan.prefetch or plan.k_block or 2 * together > c.caches.second
+    return (g.M * g.K * size if alone else together) / c.caches.rate(inf)
 
 
 def _copies(c: Costs, g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
