@@ -90,6 +90,27 @@ class GemmForm:
             places=(ones, lead, columns, rows),
         )  # fmt: skip
 
+    def joined(self, op: Operation, lanes: int) -> GemmForm:
+        """The same GEMM, axes of the batch that A does not have being columns.
+
+        Such are the heads of an attention, which all read the same rows: one large GEMM, if a
+        vector of ``lanes`` columns never has elements of two of them.
+        """
+        read = variables(self.operands(op)[0].load)
+        apart = [n for n, axis in enumerate(self.lead) if axis.var not in read]
+        if not apart or not self.columns or extent_of(self.columns) % lanes:
+            return self
+        rest = [n for n in range(len(self.lead)) if n not in apart]
+        columns = (*(self.lead[n] for n in apart), *self.columns)
+        lead = tuple(self.lead[n] for n in rest)
+        ones, at_lead, at_rows, at_columns = self.places
+        places = (
+            ones, tuple(at_lead[n] for n in rest), at_rows,
+            (*(at_lead[n] for n in apart), *at_columns),
+        )  # fmt: skip
+        size = replace(self.size, M=extent_of(columns), batch=extent_of(lead))
+        return replace(self, size=size, lead=lead, columns=columns, places=places)
+
     def operands(self, op: Operation) -> tuple[Operand, ...]:
         """A and B as the stage reads them by now, when producers may have been rewritten."""
         body = plain_reduction(op)

@@ -26,6 +26,8 @@ class Costs:
         caches: of the core.
         second_period, second_ways: bytes after which the sets of the second cache begin anew; its
             lines of a set. again_far: bytes a cycle of what the third one delivers in their place.
+        back: the share that counts of what the inner loop over tiles comes back to, of panels that
+            the first cache does not hold; an estimate without it was fitted on Zen.
         of_batch: operands come from the cache that holds a whole batch of them before a call, not
             those of one GEMM of it.
         hidden: the share of the lesser of work and transfers that the other does not hide.
@@ -61,6 +63,7 @@ class Costs:
     second_period: int = 131_072
     second_ways: int = 8
     again_far: float = 4.0
+    back: float = 0.0
     of_batch: bool = False
     hidden: float = 0.3
     latency: float = 4.4
@@ -108,6 +111,7 @@ ZEN = Costs()
 INTEL_SERVER = Costs(
     caches=Caches(((19800, 236.0), (1330000, 43.2), (49700000, 7.65), (inf, 5))),
     again_far=1.79,
+    back=0.3,
     of_batch=True,
     hidden=0.37,
     load_bound=0.468,

@@ -196,6 +196,10 @@ def _moved(c: Costs, g: GemmSize, plan: Plan, size: int, strips: int, panels: in
         outer * blocks_of_k * (others - 1) * block * stays / c.caches.rate(block * stays + passing)
     )
     total += (outer - 1) * blocks_of_k * others * passing / c.caches.rate(whole)
+    # within a block the inner loop comes back to what passes
+    if passing > c.caches.first:
+        back = (tiles - outer) * blocks_of_k * others * passing
+        total += c.back * back / c.caches.rate(passing + block * stays)
     if plan.k_block:
         sums = block * (plan.nr * g.N if plan.order == "panels" else plan.mr * g.M) * size
         total += 2 * blocks_of_k * g.N * g.M * size / c.caches.rate(sums + block * stays)
@@ -215,8 +219,9 @@ def _begun(c: Costs, g: GemmSize, plan: Plan, size: int) -> float:
     """
     if plan.pack_b != "ahead":
         return 0.0
-    together = plan.nr * g.K * size * (plan.block_of(g) if plan.order == "panels" else 1)
-    alone = plan.prefetch or plan.k_block or 2 * together > c.caches.second
+    depth, of_panels = plan.k_block or g.K, plan.order == "panels"
+    together = plan.nr * depth * size * (plan.block_of(g) if of_panels else 1)
+    alone = plan.prefetch or (plan.k_block and of_panels) or 2 * together > c.caches.second
     return (g.M * g.K * size if alone else together) / c.caches.rate(inf)
 
 

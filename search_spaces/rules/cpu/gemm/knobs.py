@@ -204,19 +204,21 @@ def _starts(values: Choices) -> Iterator[Iterator[dict[str, Any]]]:
     """Where to begin: for each, the choices of which the first that is valid is taken."""
     first = {name: some[0] for name, some in values.items()}
     # ways that single changes do not find: rows of B in place, a few at a time in long blocks, or
-    # many of a panel that are fetched ahead; with tiles of all rows, which read B once
+    # many of a panel that are fetched ahead; panels in blocks of K, of all that there is; with
+    # tiles of all rows, which read B once
     depths = values["k_block"]
     streams: list[dict[str, Any]] = [
         {},
         {"k_block": depths[:2][-1], "unroll_k": 1, "prefetch": 16},
         {"k_block": depths[-1], "unroll_k": 1, "prefetch": 16, "pack_a": True},
+        {"k_block": depths[-1]},
     ]
     tallest = sorted(values["tile"], key=lambda tile: -tile[0])
     tiles = [values["tile"], tallest] if tallest[0] != values["tile"][0] else [tallest]
     ways = values["vector_bits"], values["order"], values["pack_b"], streams, tiles
     beside = values.get("tail", (0,))
     for bits, order, pack_b, more, some, tail in product(*ways, beside):
-        if more and (pack_b != "none" or tail):
+        if more and ((pack_b == "none") != ("prefetch" in more) or tail):
             continue
         more = {**more, "tail": tail} if len(beside) > 1 else more
         start = {**first, "vector_bits": bits, "order": order, "pack_b": pack_b, **more}

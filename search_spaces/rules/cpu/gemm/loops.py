@@ -79,10 +79,12 @@ def schedule_gemm(s: Schedule, p: GemmStages, out: Stage, target: Target) -> Non
         schedule_tail(s, p.tail, over.stage, over.blocks, over.shared, target)
     if plan.prefetch:
         tiles.prefetch(p.B, steps[0], -(-plan.prefetch // plan.unroll_k))
-    elif plan.pack_b == "ahead" and not plan.k_block:
-        # the next panels come from memory while these are at work
-        along = plan.order == "rows" and over.others is not None
-        over.stage.prefetch(p.P, over.others if along else over.blocks, 1, spread=True)
+    elif plan.pack_b == "ahead":  # the next panels come from memory while these are at work
+        if plan.k_block and plan.order == "rows":
+            tiles.prefetch(p.P, jt, 1, spread=True)
+        elif not plan.k_block:
+            along = plan.order == "rows" and over.others is not None
+            over.stage.prefetch(p.P, over.others if along else over.blocks, 1, spread=True)
     _schedule_copies(s, p, over, at, lanes_of(target, p.form.size.dtype))
 
 

@@ -131,4 +131,13 @@ def form_of(group: Group) -> GemmForm | None:
     """The GEMM that a group is about; None: it is none."""
     if group.role not in (TILED, REDUCTION) or group.members:
         return None
-    return group.once(GemmForm, lambda: gemm_form(group.anchor.op))
+    return group.once(GemmForm, lambda: _form(group))
+
+
+def _form(group: Group) -> GemmForm | None:
+    op = group.anchor.op
+    form = gemm_form(op)
+    if form is None or not is_ahead(form.operands(op)[1].load.producer.op):
+        return form
+    # panels that are packed ahead may come from anywhere
+    return form.joined(op, lanes_of(group.target, form.size.dtype))
