@@ -7,8 +7,10 @@ inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,14 @@ from whet.compiler.abi.checks import tuple_text
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam, KernelSignature, ScalarParam
 from whet.compiler.errors import MeasureError
+from whet.compiler.runtime.arrays.aligned import ALIGNMENT, aligned_empty
 from whet.measure.stage.memory import Buffer
-from whet.measure.stage.processor import HOST, Processor
+from whet.measure.stage.processor import HOST, Processor, Run
 
+COLD = 128 << 20
+"""Bytes of all copies of packed weights: more than most third caches have for one core."""
+LEAST, MOST = 16 << 10, 64
+"""Bytes of weights below which they are at hand whatever runs beside; copies."""
 SMALLEST = 2.0**-10  # inputs nearer to zero are replaced: products of half floats stay normal
 
 Param = BufferParam | ScalarParam
@@ -114,6 +121,37 @@ class Call:
     values: tuple[Any, ...]
     arguments: Arguments
     packed: Sequence[Buffer] = ()
+
+    def in_turns(self, bind: Callable[[tuple], Run]) -> Run:
+        """What runs a kernel, each call on packed weights that were not read for long.
+
+        Such weights are a model's. Between two calls of a kernel its other kernels read theirs, so
+        that no cache holds them any more; a config that is best where they are at hand may be far
+        from it there.
+
+        Args:
+            bind: makes of arguments what runs the kernel on them.
+        """
+        arrays = [buffer.array for buffer in self.packed]
+        sizes = [-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays]
+        if sum(sizes) < LEAST:
+            return bind(self.values)
+        copies = min(MOST, ceil(COLD / sum(sizes)))
+        memory, runs = aligned_empty((copies, sum(sizes)), np.dtype(np.uint8)), [bind(self.values)]
+        for row in memory:
+            own, place = {}, 0
+            for array, size in zip(arrays, sizes):
+                copy = row[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
+                copy[...] = array
+                own[id(array)], place = copy, place + size
+            runs.append(bind(tuple(own.get(id(x), x) for x in self.values)))
+        turn = cycle(runs)
+
+        def run(number: int) -> None:
+            for _ in range(number):
+                next(turn)(1)
+
+        return run
 
 
 def stray_writes(buffers: Sequence[Buffer]) -> list[str]:

@@ -122,6 +122,16 @@ class Kernel:
         values = tuple(own[k] if k in own else arguments.at([place])[0] for k, place in places)
         return Call(values, arguments, packed)
 
+    def runs(self, call: Call, cold: bool) -> Run:
+        """What runs it on a call's arguments.
+
+        Args:
+            cold: packed weights come from memory in each call.
+        """
+        if cold and call.packed and self.processor is HOST:
+            return call.in_turns(self.bind)
+        return self.bind(call.values)
+
 
 class Runner:
     """Checks and times kernels, and keeps arguments and references for the next ones.
@@ -185,7 +195,7 @@ class Runner:
             return RunReport("wrong_answer", (), text, processor.environment())
         call = kernel.call(self.arguments(kernel, options.seed))
         call.arguments.poison(expected is not None and expected.finite)
-        clock = processor.clock(kernel.bind(call.values), options)
+        clock = processor.clock(kernel.runs(call, options.cold_weights), options)
         first = clock.first()
         if text := self._stray_writes(call) or (
             expected.difference(call.arguments.outputs()) if expected else ""

@@ -287,7 +287,7 @@ class IterVarAttr:
         """Take the fields; those of ``prefetch`` and ``tensorize`` are the last that were added."""
         values = dict(zip(self.__slots__, state))
         for name in self.__slots__:
-            absent = None if name == "tensor_intrin" else ()
+            absent: Any = None if name == "tensor_intrin" else ()
             if name == "prefetch_spread":
                 absent = (False,) * len(values.get("prefetch_data", ()))
             object.__setattr__(self, name, values.get(name, absent))

@@ -274,18 +274,15 @@ def pragma(stage: Stage, var: IterVar, pragma_type: str, pragma_value: Any = Non
 
 
 @on_stage
-def prefetch(
-    stage: Stage, tensor: Tensor, var: IterVar, offset: int, spread: bool = False
-) -> None:
+def prefetch(stage: Stage, tensor: Tensor, var: IterVar, offset: int, spread: bool = False) -> None:
     """Fetch into the caches what a loop reads of a tensor ``offset`` iterations later.
 
     Each iteration begins with a prefetch of each cache line, 64 bytes, of the region that its
     body, stages attached there included, will read: one for every 64 bytes from the region's first
     element on, and one more where it may begin within a line and reach another. It is a hint, and
     nothing is read: past the loop's end it names what lies beyond, which is harmless. For tensors
-    in memory; one in registers or shared memory is at hand, and a GPU, whose warps hide the
-    latency, does without. Of use where the hardware cannot guess what comes next: short rows far
-    apart, or many streams.
+    in memory; registers and shared memory are at hand, and a GPU does without. Of use where the
+    hardware cannot guess what comes next: short rows far apart, or many streams.
 
     >>> A = te.placeholder((9, 100), name="A")
     >>> k = te.reduce_axis((0, 9), name="k")
@@ -314,12 +311,10 @@ def prefetch(
         tensor: of this schedule; the loop's body must read it.
         var: a loop of this stage.
         offset: how many iterations ahead; 0: what this one reads.
-        spread: an iteration does not begin with all of its prefetches: they are spread evenly over
-            the iterations of the loops within, so that a large region comes from memory while what
-            is there is worked on. For a region that is one run in memory, as a packed panel is.
+        spread: evenly over the loops within: a large region, one run in memory, comes meanwhile.
 
     Raises:
-        ScheduleError: for another tensor or loop, or an offset that is no number from 0 on.
+        ScheduleError: for another tensor or loop, or an offset below 0.
     """
     request = Request(stage, "prefetch", tensor, var, offset)
     check_loops(stage, request)
@@ -338,8 +333,7 @@ def prefetch(
         prefetch_offset=(*old.prefetch_offset, ahead),
         prefetch_spread=(*old.prefetch_spread, bool(spread)),
     )
-    options = {"spread": True} if spread else {}
-    stage.record("prefetch", tensor, var, ahead, **options)
+    stage.record("prefetch", tensor, var, ahead, *([True] if spread else []))
 
 
 def _annotate(stage: Stage, name: str, axis: IterVar, kind: int, **options: Any) -> None:

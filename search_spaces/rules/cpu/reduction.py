@@ -9,7 +9,7 @@ reduction itself is cut into chunks. Running sums and products are statements of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Tensor
@@ -19,7 +19,7 @@ from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import REDUCTION, TILED, Group, extent_of
 from whet.search_spaces.rules.cpu.conv.rule import form_of as conv_of
 from whet.search_spaces.rules.cpu.gemm.costs import costs_of
-from whet.search_spaces.rules.cpu.gemm.rule import form_of
+from whet.search_spaces.rules.cpu.gemm.rule import form_of, is_packed
 from whet.search_spaces.rules.cpu.loops import (
     around,
     fused,
@@ -83,7 +83,8 @@ class Reduction(Rule):
         steps = g.batch * g.N * -(-g.M // lanes_of(target, g.dtype))
         matrix = g.batch * g.M * g.K * dt.itemsize(g.dtype)
         costs = costs_of(target)
-        moved = g.N * matrix / costs.caches.rate(matrix)
+        first = inf if is_packed(group, form) else matrix
+        moved = (g.N - 1) * matrix / costs.caches.rate(matrix) + matrix / costs.caches.rate(first)
         total = costs.overlapped(steps * (_STEP * g.K + _VECTOR), moved)
         return total / (target.num_threads if worth_threads(group) else 1)
 

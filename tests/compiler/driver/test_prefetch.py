@@ -6,6 +6,7 @@ from sched_check import refused, replays
 
 import whet
 from whet.compiler import driver, te, tir
+from whet.compiler.arith import Analyzer
 from whet.compiler.errors import LowerError
 from whet.compiler.target import Target
 
@@ -278,3 +279,98 @@ def test_hints_that_are_none(hints):
     b = te.extern((8,), [a], statement, name="B", dtype="float32")
     with pytest.raises(whet.CodegenError, match="a locality from 0 to 3"):
         driver.build(te.create_schedule(b.op), [a, b], target=Target("llvm"))
+
+
+def panels(n=40, m=96, k=50, width=32, rows=8, spread=True):
+    """A matmul of packed panels, the next one fetched while tiles of one are computed."""
+    a, p = te.placeholder((n, k), name="A"), te.placeholder((m // width, k, width), name="P")
+    r = te.reduce_axis((0, k), name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * p[j // width, r, j % width], r), name="C")
+    s = te.create_schedule(c.op)
+    local = s.cache_write(c, "local")
+    io, jo, ii, ji = s[c].tile(*c.op.axis, rows, width)
+    s[c].reorder(jo, io, ii, ji)
+    s[local].compute_at(s[c], io)
+    (x, y), (z,) = s[local].op.axis, s[local].op.reduce_axis
+    s[local].reorder(z, x, y)
+    s[local].unroll(x)
+    s[local].vectorize(y)
+    if spread:
+        s[c].prefetch(p, jo, 1, spread=True)
+    return s, [a, p, c]
+
+
+def number(expr, values):
+    """What an expression is where loops are at some places."""
+    places = {v: tir.const(i, v.dtype) for v, i in values.items()}
+    return int(Analyzer().simplify(tir.stmt_functor.substitute(expr, places)))
+
+
+def fetched(n, values=None):
+    """The addresses of all prefetches, in elements, as loops come to them."""
+    values = values or {}
+    if isinstance(n, tir.SeqStmt):
+        return [p for x in n.seq for p in fetched(x, values)]
+    if isinstance(n, tir.For):
+        steps = range(number(n.extent, values))
+        return [p for i in steps for p in fetched(n.body, {**values, n.loop_var: i})]
+    if isinstance(n, tir.Evaluate) and "prefetch" in str(n):
+        (index,) = n.value.args[0].args[0].indices
+        return [number(index, values)]
+    return fetched(n.body, values) if hasattr(n, "body") else []
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+@pytest.mark.parametrize("sizes", [(40, 96, 50), (8, 64, 3), (37, 32, 1), (9, 160, 129)])
+def test_spread_over_the_loops_within(target, sizes):
+    n, m, k = sizes
+    s, args = panels(*sizes)
+    replays(s, args)
+    f = driver.build(s, args, target=Target(target))
+    rng = np.random.default_rng(n)
+    x, y = (rng.standard_normal(d).astype("float32") for d in ((n, k), (m // 32, k, 32)))
+    out = np.full((n, m), np.nan, "float32")
+    f(x, y, out)
+    wanted = x.astype("float64") @ y.transpose(1, 0, 2).reshape(k, m).astype("float64")
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("sizes", [(40, 96, 50), (8, 64, 3), (41, 64, 129), (8, 96, 64)])
+def test_each_line_of_the_next_panel_is_fetched_evenly(sizes):
+    n, m, k = sizes
+    s, args = panels(*sizes)
+    places = fetched(driver.lower(s, args)["main"].body)
+    tiles, count, panel = -(-n // 8), m // 32, k * 32
+    each = len(places) // count
+    for j in range(count):
+        part = places[j * each : (j + 1) * each]
+        lines = {p // 16 for p in part}
+        assert lines >= set(range((j + 1) * panel // 16, (j + 2) * panel // 16))
+        assert max(part) < (j + 2) * panel + 2 * tiles * k  # little beyond
+        assert part == sorted(part)
+    most = -(-panel // (tiles * k * 16))
+    assert each == tiles * k * most
+
+
+def test_a_region_in_pieces_is_fetched_at_once():
+    a = te.placeholder((64, 100), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    b = te.compute((100,), lambda j: te.sum(a[k, j], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    jo, _ = s[b].split(b.op.axis[0], 16)
+    s[b].prefetch(a, jo, 1, spread=True)
+    loops = str(driver.lower(s, [a, b]))
+    assert "for row0 in range(64):" in loops and loops.count("prefetch(") == 1
+
+
+def test_what_is_spread_goes_past_the_first_cache():
+    s, args = panels()
+    _, ll = texts(s, args)
+    assert "i32 0, i32 2, i32 1)" in ll and "i32 0, i32 3, i32 1)" not in ll
+    assert "prefetch" not in str(driver.lower(*panels(spread=False))).split("for k in")[1]
+
+
+def test_a_device_does_without_what_is_spread():
+    s, args = panels()
+    with Target("cuda -arch=sm_80"):
+        assert "prefetch(" not in str(driver.lower(s, args))

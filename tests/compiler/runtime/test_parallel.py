@@ -170,6 +170,34 @@ assert (x[:, 0] == 90).all()
 """)
 
 
+def test_threads_on_one_core_take_turns_and_then_sleep():
+    """Who waits gives its turn away, to the thread that it waits for, and sleeps in the end."""
+    run(
+        """
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+many(fresh(8), 8)  # the workers are on that core, too
+switched = lambda: sum(
+    int(line.split()[1])
+    for t in os.listdir("/proc/self/task")
+    for line in open(f"/proc/self/task/{t}/status")
+    if "ctxt_switches" in line
+)
+before = switched()
+x = fresh(100)
+many(x, 100, 200)
+assert (x[:, 0] == 200).all() and len(set(x[:, 1])) == 3
+assert switched() - before >= 200, "each call waits for two threads on the same core"
+time.sleep(0.5)
+idle = time.process_time()
+time.sleep(1.0)
+assert time.process_time() - idle < 0.5, "they sleep"
+many(x, 100)
+assert (x[:, 0] == 201).all()
+""",
+        3,
+    )
+
+
 def test_callers_from_several_threads():
     run("""
 arrays = [fresh(100) for _ in range(4)]

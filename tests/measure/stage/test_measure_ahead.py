@@ -10,8 +10,9 @@ import pytest
 
 from whet.compiler import driver, te
 from whet.compiler.abi.signature import Ahead, BufferParam, KernelSignature
-from whet.measure.stage.arguments import Arguments
+from whet.measure.stage.arguments import COLD, LEAST, MOST, Arguments, Call
 from whet.measure.stage.builder import Built
+from whet.measure.stage.processor import Processor
 from whet.measure.stage.runner import RUNNER, Kernel, Measurement, prepare_reference, run_candidate
 from whet.measure.stage.stages import run_budget
 from whet.measure.values import MeasureOptions
@@ -44,6 +45,50 @@ def artifact(nr: int = 0, right: bool = True, order: str = "AWC"):
         s[p].compute_ahead()
     args = {"A": a, "W": w, "C": c}
     return driver.build(s, [args[x] for x in order]).artifact
+
+
+def _call(size: int) -> Call:
+    """A call with an input of its own and packed weights of some bytes."""
+    processor, param = Processor(), BufferParam("P", "float32", (size // 4,))
+    weights = processor.buffer(param, (size // 4,), np.arange(size // 4, dtype="float32"))
+    return Call(("x", weights.array), Arguments({}, 0), [weights])
+
+
+@pytest.mark.parametrize("size", [16 << 10, (16 << 10) + 36, 3 << 20, 150 << 20])
+def test_calls_take_turns_with_copies_of_their_weights(size: int) -> None:
+    call, seen = _call(size), []
+
+    def bind(values: tuple) -> Callable[[int], None]:
+        return lambda number: seen.append((number, values))
+
+    run = call.in_turns(bind)
+    run(3)
+    run(70)
+    assert [number for number, _ in seen] == [1] * 73
+    apart = {values[1].ctypes.data for _, values in seen}
+    assert len(apart) * size >= min(COLD, MOST * size)
+    assert len({id(values) for _, values in seen}) == len(apart)  # in turn, all of them
+    for _, values in seen:
+        assert values[0] == "x" and values[1].ctypes.data % 4 == 0
+        np.testing.assert_array_equal(values[1], call.values[1])
+
+
+def test_small_weights_are_at_hand() -> None:
+    call, seen = _call(LEAST - 64), []
+    run = call.in_turns(lambda values: lambda number: seen.append((number, values)))
+    run(9)
+    assert [(number, values is call.values) for number, values in seen] == [(9, True)]
+
+
+def test_an_option_leaves_weights_where_they_are() -> None:
+    kernel = Kernel(SIGNATURE, lambda values: lambda number: seen.append(values))
+    call, seen = _call(1 << 20), []
+    for cold, apart in ((True, 10), (False, 1)):
+        seen.clear()
+        run = kernel.runs(call, cold)
+        for _ in range(10):
+            run(1)
+        assert len({values[1].ctypes.data for values in seen}) == apart
 
 
 @pytest.mark.parametrize("reference", [0, 4])

@@ -109,6 +109,27 @@ def test_targets(layout: str, target: str) -> None:
     _check(layout, (2, 9, 10, 11, 3, 3, 1, 1), target=target)
 
 
+@pytest.mark.parametrize("args", [(1, 40, 7, 9), (3, 33, 5, 29), (2, 16, 1, 4)])
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_threads_share_bands_of_rows(args: tuple, threads: int) -> None:
+    _check("nhwc", (*args, 3, 3, 1, 1), target=f"llvm -num_threads={threads}", count=3)
+
+
+@pytest.mark.parametrize(
+    ("images", "threads", "bands"), [(1, 2, 2), (2, 2, 1), (8, 4, 1), (3, 2, 2), (1, 64, 28)]
+)
+def test_as_many_bands_as_threads_need(images: int, threads: int, bands: int) -> None:
+    """And no strips, whose first and last tile must be told from the others by their loop."""
+    target = f"llvm -mcpu=x86-64-v4 -num_threads={threads}"
+    args = (images, 192, 28, 28, 3, 3, 1, 1)
+    task = whet.create_task("depthwise_conv2d_nhwc", args=args, target=target)
+    assert task.config_space.default["strip"].val == 1
+    with task.target:
+        loops = str(whet.lower(*task.instantiate()))
+    assert f"in parallel({images * bands * 3}):" in loops  # 12 vectors in blocks of 4
+    assert "x_outer" not in loops.split(" in parallel(")[0]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_is_outside_the_image_is_not_multiplied(layout: str) -> None:
     """A window that reaches infinite pixels gives infinity, and not NaN from zero times it."""

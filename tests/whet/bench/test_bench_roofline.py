@@ -202,8 +202,8 @@ def test_turns_rotate():
     assert order == list("aabbcc") + list("abc") + list("bca") + list("cab")
     assert {n: len(s.seconds) for n, s in found.items()} == {"a": 3, "b": 3, "c": 3}
     order.clear()
-    interleaved({"a": lambda: order.append("a")}, 2, HostClock(0.0, pause=1e-6, warm=True))
-    assert order == list("aa") + list("aaaa")  # each sample is preceded by a call
+    interleaved({"a": lambda: order.append("a")}, 2, HostClock(0.0, pause=1e-6, warm=3))
+    assert order == list("aa") + 2 * list("aaaa")  # each sample is preceded by three calls
     ticks = iter([2.0, 6.0])
     assert HostClock(clock=lambda: next(ticks)).sample(lambda calls: None, 8) == (0.5, False)
     few = interleaved({"a": lambda: None, "b": lambda: None}, 90, HostClock(0.0), seconds=0.0)

@@ -151,9 +151,7 @@ class ChannelsLast:
             copy_lines(s, self.columns, how.threads.parallel)
 
 
-def _loops(
-    out: Stage, cfg: Any, block: int, is_pixels: bool
-) -> tuple[IterVar, IterVar, IterVar]:
+def _loops(out: Stage, cfg: Any, block: int, is_pixels: bool) -> tuple[IterVar, IterVar, IterVar]:
     """The result's loops, pixels or channels outermost: over blocks, the others, and tiles."""
     mr, nr = cfg["tile"].val
     by_columns = cfg["skip"].val == "columns"

@@ -226,8 +226,8 @@ def _products(s: Schedule, w: WinogradStages, cfg: Any, shared: bool, ahead: boo
     outer = [po, to] if cfg["winograd.order"].val == "panels" else [to, po]
     register_tile(stage, [*lead, *outer], [ti, pi])
     first = fused(stage, [*lead, outer[0]]) if shared else None
-    over = first if shared and outer[0] is po else po
     if ahead:
+        over = first if first is not None and outer[0] is po else po
         stage.prefetch(w.filters, over, 1, spread=True)
     acc.compute_at(stage, outer[-1])
     *lead, t, o = acc.op.axis

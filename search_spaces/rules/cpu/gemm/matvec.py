@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from math import inf
 from typing import Any
 
 from whet.compiler import te
@@ -29,7 +30,7 @@ from whet.search_spaces.rules.cpu.gemm.costs import costs_of
 from whet.search_spaces.rules.cpu.gemm.estimate import sets_of
 from whet.search_spaces.rules.cpu.gemm.gemm import flattened
 from whet.search_spaces.rules.cpu.gemm.loops import fused
-from whet.search_spaces.rules.cpu.gemm.rule import form_of
+from whet.search_spaces.rules.cpu.gemm.rule import form_of, is_packed
 from whet.search_spaces.rules.producers import schedule_staged
 from whet.search_spaces.rules.threads import Threads, define_threads, heaviest_share, threads_for
 from whet.search_spaces.rules.vectors import lanes_of, operation_bits, vector_registers
@@ -189,8 +190,8 @@ class Skinny(MatVec):
         work = steps * max(rows * g.N / 2 * wide, (rows + g.N) / 2, 4.0 if rows * g.N < 8 else 0.0)
         work += g.batch * g.M * g.N * _TOTAL
         read = g.batch * (g.M + g.N) * g.K * dt.itemsize(g.dtype)
-        costs = costs_of(target)
-        total = costs.overlapped(work, read / costs.caches.rate(read))
+        costs, memory = costs_of(target), is_packed(group, form)
+        total = costs.overlapped(work, read / costs.caches.rate(inf if memory else read))
         shared = heaviest_share(g.batch * -(-g.M // rows), threads_for(target, g.multiplications))
         return total * shared
 

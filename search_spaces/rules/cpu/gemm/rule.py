@@ -127,6 +127,11 @@ class _Fetches:
         return "only what is in memory is fetched ahead"
 
 
+def is_packed(group: Group, form: GemmForm) -> bool:
+    """True if B is packed ahead of the kernel's calls, and comes from memory in each."""
+    return is_ahead(form.operands(group.anchor.op)[1].load.producer.op)
+
+
 def form_of(group: Group) -> GemmForm | None:
     """The GEMM that a group is about; None: it is none."""
     if group.role not in (TILED, REDUCTION) or group.members:
@@ -137,7 +142,7 @@ def form_of(group: Group) -> GemmForm | None:
 def _form(group: Group) -> GemmForm | None:
     op = group.anchor.op
     form = gemm_form(op)
-    if form is None or not is_ahead(form.operands(op)[1].load.producer.op):
+    if form is None or not is_packed(group, form):
         return form
     # panels that are packed ahead may come from anywhere
     return form.joined(op, lanes_of(group.target, form.size.dtype))

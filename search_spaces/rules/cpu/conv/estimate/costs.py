@@ -271,7 +271,7 @@ class Work:
         """
         if self.threads < 2 or cycles <= 0.0:
             return cycles
-        block = min(block, trips)
+        block = max(1, min(block, trips))
         blocks = -(-trips // block)
         last = (trips - (blocks - 1) * block) / block
         return cycles * heaviest_share(blocks, self.threads, last=last) + self.costs.fork

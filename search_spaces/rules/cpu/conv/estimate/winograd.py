@@ -47,9 +47,10 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
     )
     if held > c.caches.first:
         transforms += 2 * own * c.buffered / c.caches.rate(held)
-    # a model's filters come from memory, for the first block
-    cold = filters / c.caches.rate(inf) - filters / c.caches.rate(filters + held) if w.ahead else 0.0
-    late = w.total(products, passing + cold) - w.total(products, passing) + w.begun(panel)
+    late = 0.0
+    if w.ahead:  # a model's filters come from memory, for the first block
+        cold = filters / c.caches.rate(inf) - filters / c.caches.rate(filters + held)
+        late = w.total(products, passing + cold) - w.total(products, passing) + w.begun(panel)
     if by_stages:
         total = w.shared(blocks * w.total(products, passing) + late, blocks * places * panels)
         steps = tiles * -(-min(s.ci, s.co) // w.lanes)
