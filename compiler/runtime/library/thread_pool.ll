@@ -10,6 +10,12 @@ declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @sched_yield()
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @memcmp(ptr, ptr, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+@caller_core = internal global i32 -1
 declare void $pause_name($pause_type)
 
 ; op 128: sleep while *word is value; op 129: wake up to value sleepers (both process-private)
@@ -17,6 +23,51 @@ define internal i64 @futex(ptr %word, i32 %op, i32 %value) {
   %r = call i64 (i64, ...) @syscall(i64 $futex, ptr %word, i32 %op, i32 %value,
                                     ptr null, ptr null, i32 0)
   ret i64 %r
+}
+
+; may this thread run where the caller did last? Without it the kernel wakes it elsewhere: else it may
+; wake it on the caller's core, though others are idle, and leave both there for milliseconds
+define internal i1 @avoid(ptr %mask, ptr %others) {
+entry:
+  %core = load i32, ptr @caller_core
+  %known = icmp ult i32 %core, 1024
+  br i1 %known, label %ask, label %no
+ask:
+  %z = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
+  %good = icmp eq i32 %z, 0
+  br i1 %good, label %clear, label %no
+clear:
+  call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr %mask, i64 128, i1 false)
+  %word = lshr i32 %core, 6
+  %bit = and i32 %core, 63
+  %wide = zext i32 %bit to i64
+  %one = shl i64 1, %wide
+  %not = xor i64 %one, -1
+  %at = getelementptr i64, ptr %others, i32 %word
+  %old = load i64, ptr %at
+  %new = and i64 %old, %not
+  store i64 %new, ptr %at
+  ; fails where nothing is left
+  %z0 = call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)
+  %done = icmp eq i32 %z0, 0
+  ret i1 %done
+no:
+  ret i1 false
+}
+
+; may it again, unless someone else has said meanwhile where it may run
+define internal void @return(ptr %mask, ptr %others) {
+entry:
+  %now = alloca [16 x i64], align 16
+  %z = call i32 @sched_getaffinity(i32 0, i64 128, ptr %now)
+  %apart = call i32 @memcmp(ptr %now, ptr %others, i64 128)
+  %ours = icmp eq i32 %apart, 0
+  br i1 %ours, label %set, label %done
+set:
+  %z0 = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
+  br label %done
+done:
+  ret void
 }
 
 define internal void @part(i64 %me) {
@@ -60,6 +111,8 @@ done:
 
 define internal ptr @worker(ptr %arg) {
 entry:
+  %mask = alloca [16 x i64], align 16
+  %others = alloca [16 x i64], align 16
   %me = ptrtoint ptr %arg to i64
   br label %next
 next:
@@ -84,9 +137,13 @@ yield:
   %tired = icmp sge i32 %k1, $patience
   br i1 %tired, label %sleep, label %spin
 sleep:
+  %away = call i1 @avoid(ptr %mask, ptr %others)
   %s0 = atomicrmw add ptr @sleepers, i32 1 seq_cst
   %s1 = call i64 @futex(ptr @epoch, i32 128, i32 %seen)
   %s2 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
+  br i1 %away, label %home, label %doze
+home:
+  call void @return(ptr %mask, ptr %others)
   br label %doze
 job:
   call void @part(i64 %me)
@@ -169,6 +226,8 @@ go:
   store ptr %ctx, ptr @job_ctx
   br i1 %alone, label %mypart, label %fork
 fork:
+  %core = call i32 @sched_getcpu()
+  store i32 %core, ptr @caller_core
   store atomic i32 %workers, ptr @pending seq_cst, align 64
   %e = atomicrmw add ptr @epoch, i32 1 seq_cst
   %asleep = load atomic i32, ptr @sleepers seq_cst, align 64
