@@ -55,7 +55,7 @@ class Costs:
         turned_far: of an element turned round that leaves the second cache before it is read.
         written: how much longer a copy takes to be written and read than to be read again.
         part_sums: bytes of a part's sums that move for each: it is written, and read again.
-        fork: until threads have begun and ended.
+        fork: until threads have begun and ended. torn: of a line that two of them write at a time.
         page: of a row of B on a page of its own, for each block that reads of it.
     """
 
@@ -100,6 +100,7 @@ class Costs:
     written: float = 4.0
     part_sums: float = 2.0
     fork: float = 4000.0
+    torn: float = 100.0
     page: float = 16.0
 
     def overlapped(self, work: float, moved: float) -> float:

@@ -51,6 +51,7 @@ class Costs:
         buffered: how much longer its own buffers take to be written and read than to be read again.
         stored: how much longer transformed weights take to be written than to be read.
         stage: to begin a product of Winograd's. fork: until the threads have begun and ended.
+        torn: of a line that two threads write at a time.
     """
 
     caches: Caches = _ZEN_CACHES
@@ -85,7 +86,8 @@ class Costs:
     buffered: float = 2.7
     stored: float = 2.0
     stage: float = 6.1
-    fork: float = 10_000.0
+    fork: float = 4_000.0
+    torn: float = 100.0
 
     def moved(
         self,
@@ -275,6 +277,18 @@ class Work:
         blocks = -(-trips // block)
         last = (trips - (blocks - 1) * block) / block
         return cycles * heaviest_share(blocks, self.threads, last=last) + self.costs.fork
+
+    def remote(self, read: float, rows: float = 0.0, row: int = _LINE) -> float:
+        """Cycles of a thread for what others have in their caches.
+
+        Args:
+            read: bytes that it reads, and all threads have made together.
+            rows: of the result, each of which threads write parts of. row: bytes of one.
+        """
+        if self.threads < 2:
+            return 0.0
+        torn = self.costs.torn * rows if row % _LINE else 0.0
+        return read * (1 - 1 / self.threads) / self.costs.caches.levels[2][1] + torn
 
     def total(self, work: float, moved: float) -> float:
         """Work and transfers at the same time."""

@@ -46,10 +46,12 @@ def pixels_by_channels(w: Work, k: Knobs, im2col: bool, block: int) -> float:
     if k["order"] == "panels":
         passing = c.moved(panel, panels, k["block"], seen, tiles, image, w.cold)
         outer, first = panels, panel * min(k["block"], panels)
+        away = w.remote(image, 0 if block else many, s.co * w.size)
     else:
         passing = c.moved(seen, tiles, k["block"], panel, panels, w.weights, w.cold)
         outer, first = tiles, panel
-    total = w.shared(w.total(work, passing), outer, k["block"]) + w.begun(first)
+        away = w.remote(0 if w.ahead else w.weights)
+    total = w.shared(w.total(work, passing), outer, k["block"]) + w.begun(first) + away
     if im2col:
         at_once = k["block"] * mr * w.depth * w.size if k["order"] == "pixels" else image
         copied = many * w.depth
