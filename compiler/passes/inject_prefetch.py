@@ -91,7 +91,7 @@ class _Injector(Rewriter):
         if n.key not in (PREFETCH, PREFETCH_SPREAD) or not self.around:
             return self.children(n)
         if n.key == PREFETCH_SPREAD and self._is_wanted(n):
-            spread = _Spreader(n.node, _region(n, self.around))
+            spread = _Spreader(n.node, _region(n, self.around), self.around)
             body = spread(n.body)
             if spread.found:
                 return self(body)
@@ -149,21 +149,26 @@ class _Spreader(Rewriter):
 
     Args:
         buffer: that is read. region: one run of it in memory; else nothing is done.
+        around: the loops around.
 
     Attributes:
         found: whether there was a loop to spread them over.
     """
 
-    def __init__(self, buffer: Buffer, region: Region) -> None:
+    def __init__(self, buffer: Buffer, region: Region, around: Sequence[For]) -> None:
         super().__init__({For: self._loop})
         self.buffer, self.region, self.found = buffer, region, False
         self.size = _run(buffer, region)
         self.path: list[For] = []
+        self.analyzer = Analyzer()
+        for x in around:
+            self.analyzer.bind_loop(x.var, x.min, x.extent)
 
     def _loop(self, n: For) -> Stmt:
         if not self.size or n.kind == VECTORIZED or not self._reads(n):
             return n
         self.path.append(n)
+        self.analyzer.bind_loop(n.var, n.min, n.extent)
         inside = [x for x in nodes_of(n.body, For) if x.kind in (SERIAL, PARALLEL)]
         if n.kind == UNROLLED or any(map(self._reads, inside)):
             new = changed(n, body=self(n.body))
@@ -177,15 +182,15 @@ class _Spreader(Rewriter):
 
     def _share(self) -> list[Stmt]:
         """The prefetches of one step of the innermost loop."""
-        extents = [x.extent.value if isinstance(x.extent, IntImm) else 0 for x in self.path]
+        most = [self.analyzer.bounds(self.analyzer.affine(x.extent))[1] for x in self.path]
+        extents = [0 if n is None else n for n in most]  # the last block's may be fewer
         steps = math.prod(extents)
         if not steps:  # of a size that is not known
             return []
         self.found = True
         done = Affine.constant(0)
         for x, extent in zip(self.path, extents):
-            analyzer = Analyzer()
-            done = done.scaled(extent) + analyzer.affine(x.var - x.min)
+            done = done.scaled(extent) + self.analyzer.affine(x.var - x.min)
         line = max(CACHE_LINE // dt.itemsize(self.buffer.dtype), 1)
         each = -(-self.size // steps)
         *index, last = [low for low, _ in self.region]
@@ -200,8 +205,10 @@ class _Spreader(Rewriter):
 
 def _run(b: Buffer, region: Region) -> int:
     """The elements of a region that is one run in memory; else 0."""
-    size = 1
-    for (_, extent), stride in reversed([*zip(region, _strides(b))]):
+    size, strides = 1, _strides(b)
+    if not strides or strides[-1] != 1:
+        return 0
+    for (_, extent), stride in reversed([*zip(region, strides)]):
         if not extent.is_const or stride is None:
             return 0
         if extent.const > 1 and stride != size:

@@ -25,8 +25,8 @@ from whet.measure.stage.processor import HOST, Processor, Run
 
 COLD = 128 << 20
 """Bytes of all copies of packed weights: more than most third caches have for one core."""
-LEAST, MOST = 16 << 10, 64
-"""Bytes of weights below which they are at hand whatever runs beside; copies."""
+LEAST = 256 << 10
+"""Bytes of weights below which they may be in a cache: the time to take turns would tell more."""
 SMALLEST = 2.0**-10  # inputs nearer to zero are replaced: products of half floats stay normal
 
 Param = BufferParam | ScalarParam
@@ -136,7 +136,7 @@ class Call:
         sizes = [-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays]
         if sum(sizes) < LEAST:
             return bind(self.values)
-        copies = min(MOST, ceil(COLD / sum(sizes)))
+        copies = ceil(COLD / sum(sizes))
         memory, runs = aligned_empty((copies, sum(sizes)), np.dtype(np.uint8)), [bind(self.values)]
         for row in memory:
             own, place = {}, 0

@@ -15,6 +15,7 @@ from typing import Any
 
 from whet.compiler.abi.signature import BufferParam
 from whet.measure.stage import machine
+from whet.measure.stage.arguments import COLD
 from whet.measure.stage.builder import Built
 from whet.measure.stage.retry import Retry
 from whet.measure.stage.runner import Measurement, RunReport
@@ -304,7 +305,8 @@ def inputs_s(built: Built) -> float:
     # weights are packed, too
     shapes = [p.shape for s in signatures for p in s.params if isinstance(p, BufferParam)]
     numbers = sum(math.prod(dim for dim in shape if isinstance(dim, int)) for shape in shapes)
-    return 8 * numbers / SLOWEST_FILL
+    turns = COLD if any(s.ahead for s in signatures) else 0
+    return (8 * numbers + turns) / SLOWEST_FILL
 
 
 def _status(stage: str, outcome: Outcome) -> str:

@@ -19,8 +19,8 @@ from whet.search_spaces.graph.stages import INLINE, TILED, Group, is_ahead
 from whet.search_spaces.template.config_scope import get_config
 from whet.search_spaces.values.builtin import RULES_BY_INSTRUCTION
 
-VERSION = 6
-INSTRUCTIONS = 7
+VERSION = 8
+INSTRUCTIONS = 9
 """The version of the rules for graphs in which a declared instruction has a rule of its own."""
 OTHERS, CONTRACTIONS, OPERATORS = "others", "contractions", "operators"
 _OF_KIND = {"cuda": {OTHERS: 5, CONTRACTIONS: 6, OPERATORS: 0}}

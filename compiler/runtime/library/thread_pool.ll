@@ -10,6 +10,7 @@ declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @sched_yield()
+declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
@@ -25,11 +26,23 @@ define internal i64 @futex(ptr %word, i32 %op, i32 %value) {
   ret i64 %r
 }
 
+; nanoseconds, of no particular beginning
+define internal i64 @clock() {
+  %time = alloca { i64, i64 }, align 8
+  %z = call i32 @clock_gettime(i32 1, ptr %time)
+  %seconds = load i64, ptr %time
+  %at = getelementptr { i64, i64 }, ptr %time, i32 0, i32 1
+  %rest = load i64, ptr %at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  ret i64 %now
+}
+
 ; may this thread run where the caller did last? Without it the kernel wakes it elsewhere: else it may
 ; wake it on the caller's core, though others are idle, and leave both there for milliseconds
 define internal i1 @avoid(ptr %mask, ptr %others) {
 entry:
-  %core = load i32, ptr @caller_core
+  %core = load atomic i32, ptr @caller_core monotonic, align 4
   %known = icmp ult i32 %core, 1024
   br i1 %known, label %ask, label %no
 ask:
@@ -60,6 +73,9 @@ define internal void @return(ptr %mask, ptr %others) {
 entry:
   %now = alloca [16 x i64], align 16
   %z = call i32 @sched_getaffinity(i32 0, i64 128, ptr %now)
+  %good = icmp eq i32 %z, 0
+  br i1 %good, label %compare, label %done
+compare:
   %apart = call i32 @memcmp(ptr %now, ptr %others, i64 128)
   %ours = icmp eq i32 %apart, 0
   br i1 %ours, label %set, label %done
@@ -122,6 +138,7 @@ doze:
   br label %spin
 spin:
   %k = phi i32 [ 0, %doze ], [ %k1, %pause ], [ %k1, %yield ]
+  %since = phi i64 [ 0, %doze ], [ 0, %pause ], [ %since1, %yield ]
   %now = load atomic i32, ptr @epoch acquire, align 64
   %new = icmp ne i32 %now, %seen
   br i1 %new, label %job, label %idle
@@ -134,7 +151,11 @@ pause:
   br label %spin
 yield:
   %s4 = call i32 @sched_yield()
-  %tired = icmp sge i32 %k1, $patience
+  %time = call i64 @clock()
+  %begun = icmp eq i32 %k1, $spins
+  %since1 = select i1 %begun, i64 %time, i64 %since
+  %waited = sub i64 %time, %since1
+  %tired = icmp sge i64 %waited, $patience
   br i1 %tired, label %sleep, label %spin
 sleep:
   %away = call i1 @avoid(ptr %mask, ptr %others)
@@ -227,7 +248,7 @@ go:
   br i1 %alone, label %mypart, label %fork
 fork:
   %core = call i32 @sched_getcpu()
-  store i32 %core, ptr @caller_core
+  store atomic i32 %core, ptr @caller_core monotonic, align 4
   store atomic i32 %workers, ptr @pending seq_cst, align 64
   %e = atomicrmw add ptr @epoch, i32 1 seq_cst
   %asleep = load atomic i32, ptr @sleepers seq_cst, align 64
@@ -241,6 +262,7 @@ mypart:
   br label %join
 join:
   %k = phi i32 [ 0, %mypart ], [ %k1, %pause ], [ %k1, %yield ]
+  %since = phi i64 [ 0, %mypart ], [ 0, %pause ], [ %since1, %yield ]
   %p = load atomic i32, ptr @pending acquire, align 64
   %over = icmp eq i32 %p, 0
   br i1 %over, label %free, label %idle
@@ -253,7 +275,11 @@ pause:
   br label %join
 yield:
   %s2 = call i32 @sched_yield()
-  %tired = icmp sge i32 %k1, $patience
+  %time = call i64 @clock()
+  %begun = icmp eq i32 %k1, $spins
+  %since1 = select i1 %begun, i64 %time, i64 %since
+  %waited = sub i64 %time, %since1
+  %tired = icmp sge i64 %waited, $patience
   br i1 %tired, label %sleep, label %join
 sleep:
   store atomic i32 1, ptr @waiting seq_cst, align 64

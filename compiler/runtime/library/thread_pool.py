@@ -29,8 +29,8 @@ from whet.compiler.target.machine.host_machine import host_machine
 
 # A pause takes 25 to 45 ns on current CPUs, so that this is 25 to 45 microseconds.
 _SPINS = 1000
-# A turn given away takes 0.3 to 1 us where nobody else wants the core.
-_YIELDS = 5000
+# Nanoseconds in which a thread that waits gives its turn away before it sleeps.
+_PATIENCE = 3_000_000
 _MADV_WIPEONFORK = 18
 
 # architecture -> (number of the futex system call, LLVM's pause)
@@ -140,7 +140,7 @@ def pool_text(threads: int | None, fork_mark: int | None, architecture: str | No
         "pause_name": name,
         "pause_type": "" if argument == ")" else "i32",
         "spins": _SPINS,
-        "patience": _SPINS + _YIELDS,
+        "patience": _PATIENCE,
         "limit": "" if threads else "  %limit = load i64, ptr @whet_pool_threads\n",
         "threads": threads or "%limit",
         "page": "" if fork_mark else "  %page = load ptr, ptr @whet_pool_mark\n",

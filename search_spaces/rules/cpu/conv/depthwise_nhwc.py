@@ -12,8 +12,8 @@ outside of the image are left out by a branch for a whole row of a tile; pixels 
 known where the first and the last tile of a row are split off.
 
 Threads share images, bands of rows and blocks of channels: rows first, as the operators around do,
-so that most of what a thread reads is what it wrote; and never strips, whose first and last one
-could not be split off any more.
+so that most of what a thread reads is what it wrote; and strips only where there are too few of
+these, as their first and last one cannot be split off then.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class ChannelsLast:
         cfg: has the knobs.
         shape: the convolution. conv: the result.
         lanes: of a vector.
-        bands: of rows, as many as the target's threads can share.
+        count: of the target's threads.
     """
 
     cfg: Prefixed
     shape: ConvShape
     conv: Tensor
     lanes: int
-    bands: int
+    count: int
 
     @staticmethod
     def of(
@@ -91,9 +91,7 @@ class ChannelsLast:
             return te.sum(read * taps[ry, rx, o], [ry, rx], where=inside)
 
         conv = te.compute(shape.result_shape, element, name=name)
-        threads = target.num_threads
-        bands = min(shape.out[0], threads // gcd(threads, shape.batch))
-        return ChannelsLast(cfg, shape, conv, _lanes(shape, target), bands)
+        return ChannelsLast(cfg, shape, conv, _lanes(shape, target), target.num_threads)
 
     def schedule(self, s: Schedule, out: Stage, threads: Threads) -> None:
         """Strips of pixels and blocks of channels; a tile's pixels and window are unrolled."""
@@ -105,7 +103,9 @@ class ChannelsLast:
         oo, oi = out.split(o, factor=v * lanes)
         xb, xo = out.split(xo, factor=cfg["strip"].val or -(-shape.out[1] // xr))
         ob, oo = out.split(oo, factor=cfg["block"].val or -(-shape.co // (v * lanes)))
-        yb, y = out.split(y, nparts=self.bands if threads.parallel else 1)
+        blocks = -(-shape.co // (v * lanes * (cfg["block"].val or shape.co)))
+        bands = self._bands(blocks) if threads.parallel else 1
+        yb, y = out.split(y, nparts=bands)
         register_tile(out, [n, yb, ob, xb, y, oo, xo], [xi, oi])
         acc.compute_at(out, xo)
         an, ay, ax, ao = acc.op.axis
@@ -114,7 +114,24 @@ class ChannelsLast:
         # unrolled before conditions are simplified, so that most pixels are known to be inside
         acc.pragma(ax, "unroll_explicit", True)
         if threads.parallel:
-            threads.run(out, out.fuse(out.fuse(n, yb), ob))
+            shared = out.fuse(out.fuse(n, yb), ob)
+            few = shape.batch * bands * blocks < self.count
+            threads.run(out, out.fuse(shared, xb) if few else shared)
+
+    def _bands(self, blocks: int) -> int:
+        """Bands of rows that leave the thread with most of them least; of such, the fewest.
+
+        Args:
+            blocks: of channels.
+        """
+        rows, images = self.shape.out[0], self.shape.batch
+        apart = self.count // gcd(self.count, images)
+
+        def most(bands: int) -> int:
+            each = -(-rows // bands)
+            return -(-images * -(-rows // each) * blocks // self.count) * each
+
+        return min(sorted({min(rows, n) for n in (apart, 2 * apart, 4 * apart, rows)}), key=most)
 
 
 def _lanes(shape: ConvShape, target: Target) -> int:

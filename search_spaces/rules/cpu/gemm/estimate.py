@@ -82,15 +82,15 @@ def cycles(g: GemmSize, plan: Plan, processor: Processor, threads: int = 1) -> f
         return total + begun
     steps, last = plan.shared_steps(g)
     grain = best_grain(steps, threads, last)
-    torn = c.torn * g.N if _is_torn(g, plan, size) else 0.0
     shared = total * heaviest_share(steps, threads, grain, last)
-    return shared + torn + c.fork * _forks(g, plan) + begun
+    return shared + _torn(c, g, plan, size) + c.fork * _forks(g, plan) + begun
 
 
-def _is_torn(g: GemmSize, plan: Plan, size: int) -> bool:
-    """True if threads write parts of rows, the last line of one being the first of the next."""
+def _torn(c: Costs, g: GemmSize, plan: Plan, size: int) -> float:
+    """Cycles of lines that two threads write: the last one of a part of a row, and the first."""
     by_columns = plan.order == "panels" and (g.batch == 1 or plan.share not in ("", "batch"))
-    return by_columns and plan.k_parts == 1 and g.M * size % _LINE > 0
+    torn = by_columns and plan.k_parts == 1 and g.M * size % _LINE > 0
+    return c.torn * g.N * g.batch if torn else 0.0
 
 
 def _downwards(g: GemmSize, plan: Plan) -> float:

@@ -81,7 +81,7 @@ def schedule_gemm(s: Schedule, p: GemmStages, out: Stage, target: Target) -> Non
         tiles.prefetch(p.B, steps[0], -(-plan.prefetch // plan.unroll_k))
     elif plan.pack_b == "ahead":  # the next panels come from memory while these are at work
         if plan.k_block and plan.order == "rows":
-            tiles.prefetch(p.B, jt, 1, spread=True)
+            tiles.prefetch(p.B, jt if plan.nr < p.form.size.M else block, 1, spread=True)
         elif not plan.k_block:
             along = over.others if plan.order == "rows" else None
             over.stage.prefetch(p.B, over.blocks if along is None else along, 1, spread=True)

@@ -187,15 +187,16 @@ class Work:
         """Bytes of the weights that come from memory: a model's, behind those of its others."""
         return self.weights if self.ahead else 0
 
-    def begun(self, panels: float) -> float:
+    def begun(self, panels: float, every: float = 0.0) -> float:
         """Cycles in which the weights that are used together come from memory.
 
         Args:
             panels: bytes of those that are; the next ones come while they are at work, if the
                 second cache holds both.
+            every: bytes of all; 0: of the weights as they are.
         """
         caches = self.costs.caches
-        waits = panels if 2 * panels <= caches.second else self.weights
+        waits = panels if 2 * panels <= caches.second else every or self.weights
         return waits / caches.rate(inf) if self.ahead else 0.0
 
     def step(self, m: int, v: int, unrolled: int = 1) -> float:

@@ -50,7 +50,9 @@ def cycles(w: Work, k: Mapping[str, Any], m: int) -> float:
     late = 0.0
     if w.ahead:  # a model's filters come from memory, for the first block
         cold = filters / c.caches.rate(inf) - filters / c.caches.rate(filters + held)
-        late = w.total(products, passing + cold) - w.total(products, passing) + w.begun(panel)
+        late = (
+            w.total(products, passing + cold) - w.total(products, passing) + w.begun(panel, filters)
+        )
     if by_stages:
         total = w.shared(blocks * w.total(products, passing) + late, blocks * places * panels)
         steps = tiles * -(-min(s.ci, s.co) // w.lanes)
