@@ -220,9 +220,9 @@ class MeasureOptions:
         memory_limit: bytes of data that a worker may allocate; None: half of the machine's.
         check: outputs are compared with the reference's: the default config's, or those of the
             default without declared instructions.
-        cold_weights: weights that are packed ahead of a kernel's calls come from memory in each of
-            them, as a model's do, whose other kernels ran in between; False: from where the call
-            before has left them. On processors; on a GPU see ``flush_l2``.
+        cold_weights: weights that are packed ahead of a kernel's calls, from 256 KiB on, come from
+            memory in each of them, as a model's do, whose other kernels ran in between; False: from
+            where the call before has left them. On processors; on a GPU see ``flush_l2``.
         flush_l2: on a GPU, whether its L2 cache is overwritten before each call, so that inputs
             come from memory; else they are where the call before has left them.
         seed: seed of the inputs.
