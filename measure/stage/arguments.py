@@ -123,7 +123,7 @@ class Call:
     packed: Sequence[Buffer] = ()
 
     def in_turns(self, bind: Callable[[tuple], Run]) -> Run:
-        """What runs a kernel, each call on packed weights that were not read for long.
+        """A kernel's calls, each on packed weights that were not read for long.
 
         Such weights are a model's. Between two calls of a kernel its other kernels read theirs, so
         that no cache holds them any more; a config that is best where they are at hand may be far

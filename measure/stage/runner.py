@@ -123,7 +123,7 @@ class Kernel:
         return Call(values, arguments, packed)
 
     def runs(self, call: Call, cold: bool) -> Run:
-        """What runs it on a call's arguments.
+        """The kernel's calls on a call's arguments.
 
         Args:
             cold: packed weights come from memory in each call.

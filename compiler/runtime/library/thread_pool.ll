@@ -38,8 +38,8 @@ define internal i64 @clock() {
   ret i64 %now
 }
 
-; may this thread run where the caller did last? Without it the kernel wakes it elsewhere: else it may
-; wake it on the caller's core, though others are idle, and leave both there for milliseconds
+; Take the core of the last caller out of this thread's affinity, so that it wakes elsewhere: Linux may
+; wake a thread on its caller's core, though others are idle, and leave both there for milliseconds.
 define internal i1 @avoid(ptr %mask, ptr %others) {
 entry:
   %core = load atomic i32, ptr @caller_core monotonic, align 4
@@ -68,7 +68,7 @@ no:
   ret i1 false
 }
 
-; may it again, unless someone else has said meanwhile where it may run
+; Put the core back, unless someone has changed the affinity meanwhile.
 define internal void @return(ptr %mask, ptr %others) {
 entry:
   %now = alloca [16 x i64], align 16

@@ -301,7 +301,7 @@ def panels(n=40, m=96, k=50, width=32, rows=8, spread=True):
 
 
 def number(expr, values):
-    """What an expression is where loops are at some places."""
+    """The value of an expression at some values of loop variables."""
     places = {v: tir.const(i, v.dtype) for v, i in values.items()}
     return int(Analyzer().simplify(tir.stmt_functor.substitute(expr, places)))
 

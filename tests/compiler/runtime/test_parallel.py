@@ -198,6 +198,71 @@ assert (x[:, 0] == 201).all()
     )
 
 
+def test_a_worker_leaves_its_callers_core_while_it_sleeps():
+    """It wakes elsewhere, has its affinity back then, and keeps what someone else has set."""
+    run(
+        """
+import sys
+allowed = os.sched_getaffinity(0)
+if len(allowed) < 2:
+    sys.exit()
+before = set(os.listdir("/proc/self/task"))
+x = fresh(100)
+many(x, 100)
+workers = [int(t) for t in set(os.listdir("/proc/self/task")) - before]
+assert len(workers) == 2
+def until(holds):
+    deadline = time.time() + 60
+    while not holds() and time.time() < deadline:
+        time.sleep(0.01)
+    assert holds(), [os.sched_getaffinity(w) for w in workers]
+asleep = lambda: all(len(os.sched_getaffinity(w)) == len(allowed) - 1 for w in workers)
+until(asleep)
+calls = 1
+def awake():
+    global calls
+    calls += 1
+    many(x, 100)  # a worker has it back before it takes its part, and may sleep again 3 ms later
+    return all(os.sched_getaffinity(w) == allowed for w in workers)
+until(awake)
+until(asleep)
+(core,) = list(allowed - os.sched_getaffinity(workers[0]))
+os.sched_setaffinity(workers[0], {core})
+many(x, 100)
+assert os.sched_getaffinity(workers[0]) == {core}, "what someone set stays"
+assert os.sched_getaffinity(0) == allowed, "the caller's is its own"
+many(x, 100, 20)
+assert (x[:, 0] == calls + 21).all()
+""",
+        3,
+    )
+
+
+def test_a_worker_sleeps_soon_beside_a_busy_process():
+    """Patience is time, not turns that were given away: each takes a busy process's slice."""
+    run(
+        """
+import subprocess, sys
+core = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {core})
+before = set(os.listdir("/proc/self/task"))
+many(fresh(8), 8)
+(worker,) = set(os.listdir("/proc/self/task")) - before
+busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+time.sleep(0.5)
+def switches():
+    with open(f"/proc/self/task/{worker}/status") as status:
+        return sum(int(line.split()[1]) for line in status if "ctxt_switches" in line)
+many(fresh(8), 8)
+first = switches()
+time.sleep(3.0)
+busy.kill()
+assert switches() - first < 100, "it gave its turn away for long"
+""",
+        2,
+    )
+
+
 def test_callers_from_several_threads():
     run("""
 arrays = [fresh(100) for _ in range(4)]
