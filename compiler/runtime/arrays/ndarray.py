@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError
+from whet.compiler.runtime.arrays.aligned import aligned_empty
 from whet.compiler.runtime.arrays.device import Device, cpu
 from whet.compiler.runtime.arrays.dlpack import give, shared
 from whet.compiler.runtime.arrays.placement import checked_device
@@ -214,6 +215,8 @@ class NDArray:
 def new_array(device: Device, shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
     """An array on a device that exists, with whatever its memory holds.
 
+    On the CPU it begins where a line of the caches does, as TVM's do.
+
     Raises:
         ArgumentError: numpy makes no such array.
         TargetError: what drives the device is missing.
@@ -222,7 +225,7 @@ def new_array(device: Device, shape: tuple[int, ...], dtype: np.dtype) -> NDArra
     if device.type != "cpu":
         return CREATE[device.type](device, shape, dtype)
     try:
-        return NDArray(np.empty(shape, dtype), device)
+        return NDArray(aligned_empty(shape, dtype), device)
     except ValueError as error:
         raise ArgumentError(f"nd.empty({shape})", f"numpy makes no such array: {error}") from None
     except MemoryError as error:

@@ -29,6 +29,12 @@ def test_lists_become_what_numpy_makes_of_them():
     assert nd.array([0.1]).numpy()[0] == 0.1  # no digit is lost
 
 
+@pytest.mark.parametrize("shape", [(3,), (7, 5), (1000, 33), (1300, 1001)])
+def test_arrays_begin_where_a_line_of_the_caches_does(shape):
+    for made in (nd.empty(shape), nd.array(np.zeros(shape, "float32"))):
+        assert np.from_dlpack(made).ctypes.data % 64 == 0
+
+
 def test_array_makes_rows_compact():
     a = nd.array(np.arange(6.0).reshape(2, 3).T)
     assert a._array.flags.c_contiguous
