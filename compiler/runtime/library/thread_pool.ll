@@ -14,6 +14,9 @@ declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i64 @pthread_self()
+declare i32 @pthread_getaffinity_np(i64, i64, ptr)
+declare i32 @pthread_setaffinity_np(i64, i64, ptr)
 declare i32 @memcmp(ptr, ptr, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 @caller_core = internal global i32 -1
@@ -38,18 +41,14 @@ define internal i64 @clock() {
   ret i64 %now
 }
 
-; Take the core of the last caller out of this thread's affinity, so that it wakes elsewhere: Linux may
-; wake a thread on its caller's core, though others are idle, and leave both there for milliseconds.
-define internal i1 @avoid(ptr %mask, ptr %others) {
-entry:
-  %core = load atomic i32, ptr @caller_core monotonic, align 4
-  %known = icmp ult i32 %core, 1024
-  br i1 %known, label %ask, label %no
-ask:
-  %z = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
-  %good = icmp eq i32 %z, 0
-  br i1 %good, label %clear, label %no
-clear:
+; What a caller knows of a worker: the next one; its pthread_t; the core that it leaves out of its
+; affinity while it sleeps, -1 where it leaves out none, -2 while a caller changes it; its affinity
+; awake, and asleep.
+%record = type { ptr, i64, i32, [16 x i64], [16 x i64] }
+@records = internal global ptr null
+
+; An affinity without a core, in `others`.
+define internal void @without(ptr %mask, i32 %core, ptr %others) {
   call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr %mask, i64 128, i1 false)
   %word = lshr i32 %core, 6
   %bit = and i32 %core, 63
@@ -60,28 +59,115 @@ clear:
   %old = load i64, ptr %at
   %new = and i64 %old, %not
   store i64 %new, ptr %at
+  ret void
+}
+
+; Take the core of the last caller out of this worker's affinity, so that it wakes elsewhere: Linux may
+; wake a thread on its caller's core, though others are idle, and leave both there for milliseconds.
+define internal void @avoid(ptr %r) {
+entry:
+  %left_out = getelementptr %record, ptr %r, i32 0, i32 2
+  %mask = getelementptr %record, ptr %r, i32 0, i32 3
+  %others = getelementptr %record, ptr %r, i32 0, i32 4
+  %core = load atomic i32, ptr @caller_core monotonic, align 4
+  %known = icmp ult i32 %core, 1024
+  br i1 %known, label %ask, label %done
+ask:
+  %z = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
+  %good = icmp eq i32 %z, 0
+  br i1 %good, label %clear, label %done
+clear:
+  call void @without(ptr %mask, i32 %core, ptr %others)
   ; fails where nothing is left
   %z0 = call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)
-  %done = icmp eq i32 %z0, 0
-  ret i1 %done
-no:
-  ret i1 false
+  %set = icmp eq i32 %z0, 0
+  br i1 %set, label %tell, label %done
+tell:
+  store atomic i32 %core, ptr %left_out seq_cst, align 4
+  br label %done
+done:
+  ret void
 }
 
 ; Put the core back, unless someone has changed the affinity meanwhile.
-define internal void @return(ptr %mask, ptr %others) {
+define internal void @return(ptr %r) {
 entry:
   %now = alloca [16 x i64], align 16
-  %z = call i32 @sched_getaffinity(i32 0, i64 128, ptr %now)
-  %good = icmp eq i32 %z, 0
-  br i1 %good, label %compare, label %done
+  %left_out = getelementptr %record, ptr %r, i32 0, i32 2
+  %mask = getelementptr %record, ptr %r, i32 0, i32 3
+  %others = getelementptr %record, ptr %r, i32 0, i32 4
+  br label %look
+look:
+  %core = load atomic i32, ptr %left_out seq_cst, align 4
+  switch i32 %core, label %take [ i32 -1, label %done
+                                  i32 -2, label %look ]
+take:
+  %pair = cmpxchg ptr %left_out, i32 %core, i32 -1 seq_cst seq_cst
+  %taken = extractvalue { i32, i1 } %pair, 1
+  br i1 %taken, label %compare, label %look
 compare:
+  %z = call i32 @sched_getaffinity(i32 0, i64 128, ptr %now)
   %apart = call i32 @memcmp(ptr %now, ptr %others, i64 128)
-  %ours = icmp eq i32 %apart, 0
+  %differ = or i32 %z, %apart
+  %ours = icmp eq i32 %differ, 0
   br i1 %ours, label %set, label %done
 set:
   %z0 = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
   br label %done
+done:
+  ret void
+}
+
+; Let the workers that sleep leave out the core of a caller that has moved since they fell asleep.
+define internal void @steer(i32 %core) {
+entry:
+  %now = alloca [16 x i64], align 16
+  %new = alloca [16 x i64], align 16
+  %known = icmp ult i32 %core, 1024
+  br i1 %known, label %first, label %done
+first:
+  %head = load atomic ptr, ptr @records acquire, align 8
+  br label %each
+each:
+  %r = phi ptr [ %head, %first ], [ %after, %next ]
+  %some = icmp ne ptr %r, null
+  br i1 %some, label %look, label %done
+look:
+  %handle_at = getelementptr %record, ptr %r, i32 0, i32 1
+  %left_out = getelementptr %record, ptr %r, i32 0, i32 2
+  %mask = getelementptr %record, ptr %r, i32 0, i32 3
+  %others = getelementptr %record, ptr %r, i32 0, i32 4
+  %left = load atomic i32, ptr %left_out seq_cst, align 4
+  %asleep = icmp sge i32 %left, 0
+  %moved = icmp ne i32 %left, %core
+  %change = and i1 %asleep, %moved
+  br i1 %change, label %take, label %next
+take:
+  %pair = cmpxchg ptr %left_out, i32 %left, i32 -2 seq_cst seq_cst
+  %taken = extractvalue { i32, i1 } %pair, 1
+  br i1 %taken, label %compare, label %next
+compare:  ; someone else may have changed it
+  %handle = load i64, ptr %handle_at
+  %z = call i32 @pthread_getaffinity_np(i64 %handle, i64 128, ptr %now)
+  %apart = call i32 @memcmp(ptr %now, ptr %others, i64 128)
+  %differ = or i32 %z, %apart
+  %ours = icmp eq i32 %differ, 0
+  br i1 %ours, label %set, label %give
+set:
+  call void @without(ptr %mask, i32 %core, ptr %new)
+  %z0 = call i32 @pthread_setaffinity_np(i64 %handle, i64 128, ptr %new)
+  %good = icmp eq i32 %z0, 0
+  br i1 %good, label %tell, label %give
+tell:
+  call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr %new, i64 128, i1 false)
+  br label %give
+give:
+  %out = phi i32 [ %left, %compare ], [ %left, %set ], [ %core, %tell ]
+  store atomic i32 %out, ptr %left_out seq_cst, align 4
+  br label %next
+next:
+  %after = load ptr, ptr %r
+  br label %each
 done:
   ret void
 }
@@ -127,12 +213,22 @@ done:
 
 define internal ptr @worker(ptr %arg) {
 entry:
-  %mask = alloca [16 x i64], align 16
-  %others = alloca [16 x i64], align 16
+  %r = alloca %record, align 64
   %me = ptrtoint ptr %arg to i64
-  br label %next
+  %self = call i64 @pthread_self()
+  %handle = getelementptr %record, ptr %r, i32 0, i32 1
+  store i64 %self, ptr %handle
+  %left_out = getelementptr %record, ptr %r, i32 0, i32 2
+  store i32 -1, ptr %left_out
+  br label %push
+push:
+  %head = load atomic ptr, ptr @records acquire, align 8
+  store ptr %head, ptr %r
+  %pair = cmpxchg ptr @records, ptr %head, ptr %r seq_cst seq_cst
+  %pushed = extractvalue { ptr, i1 } %pair, 1
+  br i1 %pushed, label %next, label %push
 next:
-  %seen = phi i32 [ 0, %entry ], [ %now, %finished ], [ %now, %wake ]
+  %seen = phi i32 [ 0, %push ], [ %now, %finished ], [ %now, %wake ]
   br label %doze
 doze:
   br label %spin
@@ -158,13 +254,11 @@ yield:
   %tired = icmp sge i64 %waited, $patience
   br i1 %tired, label %sleep, label %spin
 sleep:
-  %away = call i1 @avoid(ptr %mask, ptr %others)
+  call void @avoid(ptr %r)
   %s0 = atomicrmw add ptr @sleepers, i32 1 seq_cst
   %s1 = call i64 @futex(ptr @epoch, i32 128, i32 %seen)
   %s2 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
-  br i1 %away, label %home, label %doze
-home:
-  call void @return(ptr %mask, ptr %others)
+  call void @return(ptr %r)
   br label %doze
 job:
   call void @part(i64 %me)
@@ -249,6 +343,13 @@ go:
 fork:
   %core = call i32 @sched_getcpu()
   store atomic i32 %core, ptr @caller_core monotonic, align 4
+  %dozing = load atomic i32, ptr @sleepers seq_cst, align 64
+  %quiet = icmp eq i32 %dozing, 0
+  br i1 %quiet, label %hand, label %steer
+steer:
+  call void @steer(i32 %core)
+  br label %hand
+hand:
   store atomic i32 %workers, ptr @pending seq_cst, align 64
   %e = atomicrmw add ptr @epoch, i32 1 seq_cst
   %asleep = load atomic i32, ptr @sleepers seq_cst, align 64

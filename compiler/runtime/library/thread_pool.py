@@ -4,8 +4,9 @@
 over the threads, and the caller takes the first part; else each thread takes ``grain`` steps, and
 the next ``grain`` when it has done those. Handing over costs well under a microsecond while the
 workers are awake: who waits spins for some tens of microseconds, gives its turn away for some
-milliseconds, and sleeps on a futex. A worker that sleeps leaves the core of its last caller to it:
-Linux may wake a thread on its caller's core, though others are idle.
+milliseconds, and sleeps on a futex. A worker that sleeps leaves the core of its last caller to it,
+and a caller that has moved since says so first: Linux may wake a thread on its caller's core,
+though others are idle.
 
 A range of one grain, a call from inside a parallel part, a call while another thread uses the pool,
 and every call in a forked child (which has no workers) runs as a whole in the calling thread.

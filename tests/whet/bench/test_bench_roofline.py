@@ -15,7 +15,7 @@ from whet.bench.cpu import limits
 from whet.bench.drawing import APART, check_file, draw, figure, svg, title_lines
 from whet.bench.roofline import Level, chart_of
 from whet.bench.table import bound_of, notes_of, table_of
-from whet.bench.turns import HostClock, Sample, interleaved
+from whet.bench.turns import Sample
 
 NS = "{http://www.w3.org/2000/svg}"
 LEVELS = (Level("L1", 16384, 160e9), Level("memory", 1 << 27, 30e9))
@@ -194,17 +194,3 @@ def test_levels_are_the_caches_and_memory(monkeypatch):
         ("L1", 1 << 14), ("L2", 1 << 19), ("memory", 1 << 26),
     ]  # fmt: skip
     assert asked == [v.size for v in found] and found[0].bandwidth == 1e9 / (1 << 14)
-
-
-def test_turns_rotate():
-    order = []
-    found = interleaved({n: (lambda n=n: order.append(n)) for n in "abc"}, 3, HostClock(0.0))
-    assert order == list("aabbcc") + list("abc") + list("bca") + list("cab")
-    assert {n: len(s.seconds) for n, s in found.items()} == {"a": 3, "b": 3, "c": 3}
-    order.clear()
-    interleaved({"a": lambda: order.append("a")}, 2, HostClock(0.0, pause=1e-6, warm=3))
-    assert order == list("aa") + 2 * list("aaaa")  # each sample is preceded by three calls
-    ticks = iter([2.0, 6.0])
-    assert HostClock(clock=lambda: next(ticks)).sample(lambda calls: None, 8) == (0.5, False)
-    few = interleaved({"a": lambda: None, "b": lambda: None}, 90, HostClock(0.0), seconds=0.0)
-    assert {n: len(s.seconds) for n, s in few.items()} == {"a": 15, "b": 15}  # no fewer

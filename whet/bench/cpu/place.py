@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOMENT = 0.005
 """Seconds of one sample: short ones fit between the turns of other processes on the core."""
 PAUSE = 0.04
-"""Seconds until the threads of a library sleep that has been called; onnxruntime's take 30 ms."""
+"""Seconds, at least, for the threads of a library that has been called to sleep."""
 
 
 def cores(
