@@ -100,10 +100,10 @@ class _Work:
     def cycles(self, k: int, size: int) -> float:
         """The cycles of a group in slices of so many places; infinite where it cannot be sliced."""
         group = self.groups[k]
-        if group.nodes[0] in self._views and self._free.issuperset(group.nodes):
+        if group.nodes[0] in self._views and self._free.keys() >= set(group.nodes):
             return 0.0
         many = self.batch // size
-        if not self._free.issuperset(group.nodes):
+        if not self._free.keys() >= set(group.nodes):
             if any(v in self._values for n in group.nodes for v in n.reads):
                 return 0.0 if many == 1 else math.inf
             return 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import WhetError
 from whet.compiler.graph.builder import made_node
@@ -21,6 +21,9 @@ from whet.compiler.te import placeholder
 from whet.compiler.te.lang.graph import post_order
 from whet.compiler.te.lang.tensor import ComputeOp, Operation
 from whet.compiler.tir.expr import ProducerLoad, Var
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Run = tuple[Sequence[Node], int]
 """Nodes that follow one another, and how many places of the batch they compute at a time."""
@@ -33,24 +36,34 @@ def batch_of(graph: Graph) -> int:
     return graph.inputs[0].shape[0] if graph.inputs and graph.inputs[0].shape else 1
 
 
-def batched(graph: Graph) -> tuple[set[Value], set[Node]]:
+Sliceable = Mapping[Node, frozenset[Value]]
+"""Nodes that can be sliced, and the constants that are sliced with each."""
+
+
+def batched(graph: Graph) -> tuple[set[Value], Sliceable]:
     """The values that hold something for each place of the batch, and the nodes that can be sliced.
 
-    A node can be where each place of its result follows from the same place of what it reads.
+    A node can be where each place of its result follows from the same place of what it reads; that
+    may be a constant, such as a token that is put in front of each sequence.
     """
     many = batch_of(graph)
     values = {v for v in graph.inputs if v.shape[:1] == (many,)}
-    found: set[Node] = set()
+    held = frozenset(v for v in graph.constants if v.shape[:1] == (many,))
+    found: dict[Node, frozenset[Value]] = {}
     known: dict[Any, bool] = {}
     for node in graph.nodes:
         if values.isdisjoint(node.reads) or any(v.shape[:1] != (many,) for v in node.outputs):
             continue
-        key = _structure(node, values)
-        if key not in known:
-            known[key] = _by_places(node, values, many) and _sliced(node, values, 1) is not None
-        if known[key]:
-            found.add(node)
-            values.update(node.outputs)
+        none: frozenset[Value] = frozenset()
+        for own in dict.fromkeys((none, held.intersection(node.reads))):
+            whole = values | own
+            key = _structure(node, whole)
+            if key not in known:
+                known[key] = _by_places(node, whole, many) and _sliced(node, whole, 1) is not None
+            if known[key]:
+                found[node] = own
+                values.update(node.outputs)
+                break
     return values, found
 
 
@@ -129,7 +142,8 @@ def with_slices(graph: Graph, runs: Sequence[Run]) -> Graph:
             work.nodes += nodes
         else:
             work.run(nodes, size)
-    return replace(graph, nodes=tuple(work.nodes))
+    made = replace(graph, nodes=tuple(work.nodes), constants={**graph.constants, **work.constants})
+    return made.pruned() if work.constants else made
 
 
 class _Slicing:
@@ -139,20 +153,22 @@ class _Slicing:
         graph: the old one.
 
     Attributes:
-        nodes: so far.
+        nodes, constants: so far; those that are new.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes: list[Node] = []
+        self.constants: dict[Value, np.ndarray] = {}
         self.values, self.free = batched(graph)
+        self._cut: dict[Value, list[Value]] = {}  # a constant -> its different slices
         self._names = set(graph.values)
 
     def run(self, nodes: Sequence[Node], size: int) -> None:
         """Add a run of nodes, slice by slice, and its results as wholes."""
         self.nodes += [n for n in nodes if n not in self.free]
         own = [n for n in nodes if n in self.free]
-        forms = [_sliced(n, self.values, size) for n in own]
+        forms = [_sliced(n, self.values | self.free[n], size) for n in own]
         made = {v for n in own for v in n.outputs}
         parts: dict[Value, list[Value]] = {v: [] for v in made}
         for begin in range(0, batch_of(self.graph), size):
@@ -164,7 +180,8 @@ class _Slicing:
                         now[v] = self._slice(v, begin, size)
                 outputs = tuple(self._part(v, begin, size) for v in node.outputs)
                 now.update(zip(node.outputs, outputs))
-                inputs = tuple(v if v is None else now.get(v, v) for v in node.inputs)
+                read = now | {v: self._constant(v, begin, size) for v in self.free[node]}
+                inputs = tuple(v if v is None else read.get(v, v) for v in node.inputs)
                 self.nodes.append(replace(form, inputs=inputs, outputs=outputs))
             for v in made:
                 parts[v].append(now[v])
@@ -180,6 +197,19 @@ class _Slicing:
             "begin": [begin], "end": [begin + size], "step": [1], "axes": [0],
         }  # fmt: skip
         self.nodes.append(Node("slice", (v,), (made,), attrs))
+        return made
+
+    def _constant(self, v: Value, begin: int, size: int) -> Value:
+        """A slice of a constant: one value where slices are equal."""
+        import numpy as np
+
+        array = self.graph.constants[v][begin : begin + size]
+        for known in self._cut.setdefault(v, []):
+            if known.shape[0] == size and np.array_equal(self.constants[known], array):
+                return known
+        made = self._part(v, begin, size)
+        self.constants[made] = array
+        self._cut[v].append(made)
         return made
 
     def _part(self, v: Value, begin: int, size: int) -> Value:

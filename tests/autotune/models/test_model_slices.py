@@ -56,15 +56,36 @@ def test_what_depends_on_the_place_itself_is_not_sliced():
     assert not batched(graph)[1]
 
 
-def test_constants_that_differ_by_place_are_not_sliced():
+def test_constants_of_the_batch_are_sliced_with_their_nodes():
     g = GraphBuilder()
     x = g.input("x", (4, 3, 5), "float32")
     own = g.constant(weights(4, 3, 5))
     one = g.constant(weights(1, 3, 5))
+    rows = g.constant(weights(4, 5))
     graph = g.graph(
-        [g.add("add", [x, own]), g.add("add", [x, one]), g.add("matmul", [x, x], transpose_b=True)]
+        [
+            g.add("add", [x, own]),
+            g.add("add", [x, one]),
+            g.add("matmul", [x, x], transpose_b=True),
+            g.add("matmul", [x, rows], transpose_b=True),  # as many rows as images: not theirs
+        ]
     )
-    assert [n in batched(graph)[1] for n in graph.nodes] == [False, True, True]
+    found = batched(graph)[1]
+    assert [[v.name for v in found[n]] for n in graph.nodes] == [[own.name], [], [], []]
+    made = with_slices(graph, [(graph.nodes, 2)])
+    made.check()
+    assert sorted(v.shape for v in made.constants) == sorted(
+        [(2, 3, 5), (2, 3, 5), (1, 3, 5), (4, 5)]
+    )
+
+
+def test_equal_slices_of_a_constant_are_one():
+    g = GraphBuilder()
+    x = g.input("x", (4, 3, 5), "float32")
+    token = g.constant(np.broadcast_to(weights(1, 1, 5), (4, 1, 5)).copy())
+    graph = g.graph([g.add("concat", [token, x], axis=1)])
+    made = with_slices(graph, [(graph.nodes, 1)])
+    assert [v.shape for v in made.constants] == [(1, 1, 5)]
 
 
 def large(batch, size=64):
