@@ -12,6 +12,18 @@ neither unrolled nor vectorised is split. Guards over vector lanes are cheap mas
 at only where no branch was found. At most one loop of a nest is split for guards, so that three odd
 sizes do not make eight copies of a kernel.
 
+Threads would wait for each other between the parts of a loop that they share, and one of them would
+run its tail: such a loop stays one, and its steps branch.
+
+    parallel i in range(3):                     parallel i in range(3):
+        for j in unrolled(4):                       if i < 2:
+            if likely(i * 4 + j < 10):    ->            for j in unrolled(4):
+                A[i * 4 + j] = 0                            A[i * 4 + j] = 0
+                                                    else:
+                                                        for j in unrolled(4):
+                                                            if likely(8 + j < 10):
+                                                                A[8 + j] = 0
+
 Lanes that read at a clamped index are no cheap masks but gathered one by one, in the innermost loop
 even: where there are any, one more loop is split, so that its main part reads whole vectors.
 
@@ -32,7 +44,7 @@ from whet.compiler.arith.forms import undominated
 from whet.compiler.passes.contract.bottom_up import bottom_up
 from whet.compiler.passes.contract.option import PassConfig
 from whet.compiler.target import Target
-from whet.compiler.tir.expr import GE, LE, BufferLoad, IntImm, Max, Min, PrimExpr, Var
+from whet.compiler.tir.expr import GE, LE, LT, BufferLoad, IntImm, Max, Min, PrimExpr, Var, is_int
 from whet.compiler.tir.function import PrimFunc
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.stmt import (
@@ -62,6 +74,7 @@ from whet.compiler.tir.visit.rewrite import (
     conjuncts,
     nodes_of,
     statements_of,
+    substitute,
     variables,
 )
 
@@ -162,9 +175,9 @@ class _Partition:
         if isinstance(n, _AROUND):
             body, done = self.visit(n.body)
             return (changed(n, body=body), True) if done else (n, False)
-        if isinstance(n, IfThenElse) and n.else_case is None:
+        if isinstance(n, IfThenElse) and self._is_alone(n):
             body, done = self.visit(n.then_case)
-            return (IfThenElse(n.condition, body, None, n.likely), True) if done else (n, False)
+            return (changed(n, then_case=body), True) if done else (n, False)
         if not isinstance(n, For) or any(n is x for x in self.tails):
             return n, False
         self.analyzer.bind_loop(n.var, n.min, n.extent)
@@ -178,6 +191,10 @@ class _Partition:
         finally:
             del self.analyzer.ranges[n.var]
             self.threads.discard(n.var)
+
+    def _is_alone(self, n: IfThenElse) -> bool:
+        """True for a branch beside which there is nothing, or what only few steps run."""
+        return n.else_case is None or any(n.else_case is x for x in self.tails)
 
     def _may_split(self, n: For) -> bool:
         """True for a loop that is split, if it has guards."""
@@ -226,6 +243,14 @@ class _Partition:
         main_lo = ops.minimum(main_lo, hi) if first else main_lo
         main_hi = ops.maximum(self._extreme([*ends, *last], ops.minimum), main_lo)
         main = _unguarded(loop.body, lambda c: self._edge(c, loop.var, inner) is not None)
+        if loop.kind == PARALLEL and not self.clamps:
+            before = self._branch(loop, lo, main_lo) if first else None
+            after = self._branch(loop, main_hi, hi) if last else None
+            if after is not None:
+                main = IfThenElse(ops.compare(LT, loop.var, main_hi), main, after)
+            if before is not None:
+                main = IfThenElse(ops.compare(GE, loop.var, main_lo), main, before)
+            return self._part(changed(loop, body=main), lo, hi), True
         parts = [self._part(changed(loop, body=main), main_lo, main_hi)]
         tail = changed(loop, kind=SERIAL)
         if first:
@@ -249,6 +274,17 @@ class _Partition:
         if self.analyzer.at_most_zero(extent):
             return nothing()
         return changed(loop, min=first.to_expr(), extent=extent.to_expr())
+
+    def _branch(self, loop: For, begin: PrimExpr, end: PrimExpr) -> Stmt | None:
+        """What a step of a guarded part does, where the loop goes on; None: there is none."""
+        part = self._part(changed(loop, kind=SERIAL), begin, end)
+        if is_nothing(part):
+            return None
+        own = renewed(part)
+        assert isinstance(own, For)
+        step = own.min if is_int(own.extent, 1) else loop.var
+        self.tails.append(substitute(own.body, {own.var: step}))
+        return self.tails[-1]
 
     def _tail(self, part: Stmt) -> Stmt:
         """A guarded part, with variables of its own."""

@@ -156,7 +156,10 @@ class _Statements(Simplifier):
             return nothing() if n.else_case is None else self(n.else_case)
         with self.analyzer.assuming(condition):
             then = self(n.then_case)
-        other = None if n.else_case is None else self(n.else_case)
+        other = None
+        if n.else_case is not None:
+            with self.analyzer.assuming(negated(condition)):
+                other = self(n.else_case)
         if other is not None and is_nothing(other):
             other = None
         if is_nothing(then) and other is None:

@@ -175,6 +175,49 @@ def test_constant_loops_stay_whole_where_asked():
         check(s, args, {n: 13})
 
 
+def shared(n, window=1):
+    """Rows that threads share in blocks of 8: sums of a window that hangs over both ends."""
+    a = te.placeholder((n, 16), name="A")
+    k = te.reduce_axis((0, window), name="k")
+
+    def at(i):
+        return i + k - window // 2
+
+    b = te.compute(
+        (n, 16),
+        lambda i, j: te.sum(a[at(i), j], axis=k, where=tir.all(at(i) >= 0, at(i) < n)),
+        name="B",
+    )
+    s = te.create_schedule(b.op)
+    io, ii = s[b].split(b.op.axis[0], factor=8)
+    s[b].parallel(io)
+    s[b].reorder(io, k, ii, b.op.axis[1])
+    s[b].unroll(ii)
+    s[b].unroll(k)
+    return s, [a, b]
+
+
+@pytest.mark.parametrize("n", [7, 9, 16, 23, 45, 80])
+@pytest.mark.parametrize("window", [1, 3, 20])
+def test_a_loop_that_threads_share_stays_one(n, window):
+    """Its steps branch: parts would wait for each other, and the tail would be one thread's."""
+    s, args = shared(n, window)
+    text = lowered(s, args)
+    blocks = -(-n // 8)
+    if blocks > 1:
+        loops = [line for line in text.splitlines() if " in parallel(" in line]
+        assert len(loops) == 1 and f"in parallel({blocks})" in loops[0], text
+    if window < 20:  # whose every step hangs over an end where rows are few
+        assert ("if i_outer" in text) == (blocks > 1 and (n % 8 > 0 or window > 1)), text
+    with verified():
+        check(s, args)
+
+
+def test_a_tail_of_one_step_knows_its_place():
+    text = lowered(*shared(45))
+    assert "if i_outer < 5:" in text and "in unrolled(8)" in text and "in unrolled(5)" in text
+
+
 def test_a_hint_names_the_loop():
     config = {"tir.LoopPartition": {"partition_const_loop": False}}
     s, args, outer = tailed()
