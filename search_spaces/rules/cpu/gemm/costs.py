@@ -56,6 +56,7 @@ class Costs:
         written: how much longer a copy takes to be written and read than to be read again.
         part_sums: bytes of a part's sums that move for each: it is written, and read again.
         fork: until threads have begun and ended. torn: of a line that two of them write at a time.
+        others: bytes a cycle of panels that another thread has made.
         page: of a row of B on a page of its own, for each block that reads of it.
     """
 
@@ -101,6 +102,7 @@ class Costs:
     part_sums: float = 2.0
     fork: float = 4000.0
     torn: float = 100.0
+    others: float = 1.5
     page: float = 16.0
 
     def overlapped(self, work: float, moved: float) -> float:

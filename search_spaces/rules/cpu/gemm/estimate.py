@@ -83,7 +83,8 @@ def cycles(g: GemmSize, plan: Plan, processor: Processor, threads: int = 1) -> f
     steps, last = plan.shared_steps(g)
     grain = best_grain(steps, threads, last)
     shared = total * heaviest_share(steps, threads, grain, last)
-    return shared + _torn(c, g, plan, size) + c.fork * _forks(g, plan) + begun
+    away = _torn(c, g, plan, size) + _away(c, g, plan, size, threads)
+    return shared + away + c.fork * _forks(g, plan) + begun
 
 
 def _torn(c: Costs, g: GemmSize, plan: Plan, size: int) -> float:
@@ -91,6 +92,15 @@ def _torn(c: Costs, g: GemmSize, plan: Plan, size: int) -> float:
     by_columns = plan.order == "panels" and (g.batch == 1 or plan.share not in ("", "batch"))
     torn = by_columns and plan.k_parts == 1 and g.M * size % _LINE > 0
     return c.torn * g.N * g.batch if torn else 0.0
+
+
+def _away(c: Costs, g: GemmSize, plan: Plan, size: int, threads: int) -> float:
+    """Cycles of a thread for the panels that others have packed before the loop that they share."""
+    if g.batch > 1 and plan.share in ("", "batch"):
+        return 0.0
+    strips = plan.pack_a and (plan.order == "panels" or plan.share == "tiles")
+    read = g.N * strips + g.M * (plan.pack_b == "whole")
+    return read * g.K * size * g.batch * (1 - 1 / threads) / c.others
 
 
 def _downwards(g: GemmSize, plan: Plan) -> float:

@@ -51,7 +51,8 @@ class Costs:
         buffered: how much longer its own buffers take to be written and read than to be read again.
         stored: how much longer transformed weights take to be written than to be read.
         stage: to begin a product of Winograd's. fork: until the threads have begun and ended.
-        torn: of a line that two threads write at a time.
+        torn: of a line that two threads write at a time. others: bytes a cycle of what another
+            thread has just written, here and there.
     """
 
     caches: Caches = _ZEN_CACHES
@@ -88,6 +89,7 @@ class Costs:
     stage: float = 6.1
     fork: float = 4_000.0
     torn: float = 100.0
+    others: float = 1.5
 
     def moved(
         self,
@@ -289,7 +291,7 @@ class Work:
         if self.threads < 2:
             return 0.0
         torn = self.costs.torn * rows if row % _LINE else 0.0
-        return read * (1 - 1 / self.threads) / self.costs.caches.levels[2][1] + torn
+        return read * (1 - 1 / self.threads) / self.costs.others + torn
 
     def total(self, work: float, moved: float) -> float:
         """Work and transfers at the same time."""
