@@ -114,7 +114,7 @@ class HostClock:
 
 
 def _wait_until_quiet() -> None:
-    """Wait until the other threads of this process sleep, where a system tells, but not for long."""
+    """Wait until the other threads of this process sleep, where a system tells; not for long."""
     own, until = threading.get_native_id(), time.monotonic() + _PATIENCE
     while time.monotonic() < until and any(
         _runs(thread) for thread in Path("/proc/self/task").glob("*") if thread.name != str(own)
