@@ -74,8 +74,8 @@ class ModelCache:
         return self._found(key, ".model", lambda index, data: _model(index, data, device))
 
     def keep_model(self, key: str, model: Model | BucketModel) -> None:
-        """Keep a model, if it can be; of several sizes for a GPU the kernels alone are kept."""
-        if model.on_device and (isinstance(model, BucketModel) or hasattr(model, "ranges")):
+        """Keep a model, if it can be; of buckets for a GPU the kernels alone are kept."""
+        if model.on_device and isinstance(model, BucketModel):
             return
         described, kernels = image.described(model), image.kernels_of(model).values()
         if model.on_device:

@@ -26,8 +26,9 @@ from whet.compiler.graph.fusion import Fused
 from whet.compiler.graph.image import linked
 from whet.compiler.graph.ir import Graph, Value
 from whet.compiler.graph.memory import Arena, planned
+from whet.compiler.graph.symbolic.calls import SymbolicCall
 from whet.compiler.graph.symbolic.executor import Block, RowStep, SizedStep, symbolic_function
-from whet.compiler.graph.symbolic.model import SymbolicCall, SymbolicModel, too_large
+from whet.compiler.graph.symbolic.model import SymbolicModel, too_large
 from whet.compiler.graph.symbolic.rows import sized
 from whet.compiler.graph.symbolic.sizes import (
     Dynamic,
@@ -105,7 +106,7 @@ class _Plan:
         named = {v.name: shapes[v] for v in (*graph.inputs, *graph.outputs)}
         return SymbolicModel(
             ranges, named, graph.inputs, graph.outputs, function, self.kernels,
-            self.constants.memory(), self.arena, self.calls,
+            self.constants.memory(), self.arena, self.calls, self.steps, self.scaled,
         )  # fmt: skip
 
     def device_model(self, device: Device | None) -> SymbolicModel:
@@ -192,9 +193,10 @@ class _Plan:
             numbers = tuple(map(Symbol, symbols))
             return SizedStep(kernel.symbol, self._places(group, kernel), numbers)
         if not found.rows:
-            kernel = self._kernel(found.tasks[1])
+            task = found.tasks[1]
+            kernel = self._kernel(task)
             self._call(group, (kernel,), "a kernel of fixed sizes")
-            return SizedStep(kernel.symbol, self._places(group, kernel))
+            return SizedStep(kernel.symbol, self._places(group, kernel), flop=task.flop)
         return self._by_rows(found)
 
     def _by_rows(self, found: GroupTasks) -> RowStep:
@@ -208,7 +210,7 @@ class _Plan:
             order = range(len(found.strides)) if behind is None else behind.places
             packed = () if behind is None else behind.packed
             steps = [0 if k in packed else found.strides[n] for k, n in enumerate(order)]
-            blocks.append(Block(many, kernel.symbol, places, tuple(steps)))
+            blocks.append(Block(many, kernel.symbol, places, tuple(steps), task.flop))
             kernels.append(kernel)
         sizes = ", ".join(str(b.rows) for b in blocks)
         how = f"blocks of {sizes} rows" if len(blocks) > 1 else "row by row"
@@ -267,5 +269,6 @@ class _Plan:
                 how,
                 tuple(k.tuned_by for k in kernels if k.tuned_by is not None),
                 is_tunable,
+                tuple(self.sizes.shapes[v] for v in group.outputs),
             )
         )

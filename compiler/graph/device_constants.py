@@ -86,7 +86,7 @@ class DeviceConstants:
         if upload.packs is None:
             (source,), (offset,) = upload.sources, upload.offsets
             whole = np.require(source, requirements="C")  # keeps a rank of 0
-            _view(memory, offset, whole.shape, whole.dtype).copyfrom(whole)
+            view_of(memory, offset, whole.shape, whole.dtype).copyfrom(whole)
             return
         weights = [copied_to(a, memory.device) for a in upload.sources]
         pack = upload.packs.entry_func.ahead
@@ -105,11 +105,14 @@ def device_bytes(size: int, device: Device) -> DeviceArray:
 def array_of(memory: DeviceArray, offset: int, param: Any) -> DeviceArray:
     """An argument of a kernel in a memory."""
     assert isinstance(param, BufferParam)
-    return _view(memory, offset, tuple(int(str(d)) for d in param.shape), numpy_dtype(param.dtype))
+    shape = tuple(int(str(d)) for d in param.shape)
+    return view_of(memory, offset, shape, numpy_dtype(param.dtype))
 
 
-def _view(memory: DeviceArray, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
-    """An array in a memory."""
+def view_of(
+    memory: DeviceArray, offset: int, shape: tuple[int, ...], dtype: np.dtype
+) -> DeviceArray:
+    """An array in a device's memory, so many bytes behind its beginning."""
     described = describe(shape, dtype)
     assert offset + described.nbytes <= memory.nbytes
     address = memory.address + offset

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,12 +20,19 @@ from whet.compiler.graph.executor import ARENA, CONSTANTS
 from whet.compiler.graph.image import Json, description_of
 from whet.compiler.graph.launches import functions_of
 from whet.compiler.graph.memory import ALIGNMENT
+from whet.compiler.homes import imported
 from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.module import Module
 from whet.compiler.tir import dtype as dt
 
+if TYPE_CHECKING:
+    from whet.compiler.graph.symbolic.device_model import SymbolicDeviceModel
 
-def uploads_of(model: DeviceModel) -> tuple[Json, np.ndarray]:
+# A model with symbols is restored, imported when there is one.
+_OF_SYMBOLS = "whet.compiler.graph.symbolic.image:restored_on_device"
+
+
+def uploads_of(model: DeviceModel | SymbolicDeviceModel) -> tuple[Json, np.ndarray]:
     """The uploads of a model as JSON-able data, and the bytes of their sources."""
     found: list[Json] = []
     pieces: list[tuple[int, np.ndarray]] = []
@@ -47,7 +54,7 @@ def uploads_of(model: DeviceModel) -> tuple[Json, np.ndarray]:
 
 def restored(
     data: Json, kernels: Mapping[str, Module], sources: np.ndarray, device: Device | None
-) -> DeviceModel:
+) -> DeviceModel | SymbolicDeviceModel:
     """The model that :func:`~whet.compiler.graph.image.described` described.
 
     Args:
@@ -59,19 +66,22 @@ def restored(
     Raises:
         Exception: the data is not as it was written, of any kind.
     """
-    inputs, outputs, arena, calls = description_of(data, kernels)
     uploads = [_upload(one, kernels, sources) for one in data["uploads"]["each"]]
     size = int(data["uploads"]["size"])
+    for upload in uploads:
+        for offset, many in zip(upload.offsets, _filled(upload), strict=True):
+            _check_inside("an upload", offset, many, size)
+    held = DeviceConstants(size, uploads, device or Device("cuda"))
+    if "ranges" in data:
+        found: SymbolicDeviceModel = imported(_OF_SYMBOLS)(data, kernels, held)
+        return found
+    inputs, outputs, arena, calls = description_of(data, kernels)
     sizes = {v.name: v.bytes for v in (*inputs, *outputs)}
     sizes |= {ARENA: arena.size, CONSTANTS: size}
     for call in calls:
         params = functions_of(kernels[call.kernel])[0].signature.params
         for place, param in zip(call.places, params, strict=True):
             _check_inside(call.name, place.offset, _bytes(param), sizes[place.argument])
-    for upload in uploads:
-        for offset, many in zip(upload.offsets, _filled(upload), strict=True):
-            _check_inside("an upload", offset, many, size)
-    held = DeviceConstants(size, uploads, device or Device("cuda"))
     return DeviceModel(inputs, outputs, kernels, held, arena, calls)
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi.artifact import Resources
+from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.errors import ArgumentError
-from whet.compiler.graph.device_constants import DeviceConstants, array_of, device_bytes
-from whet.compiler.graph.executor import ARENA, CONSTANTS
+from whet.compiler.graph.device_constants import DeviceConstants, device_bytes, view_of
+from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
 from whet.compiler.graph.ir import Value
 from whet.compiler.graph.launches import ModelLaunch, functions_of, launches_of
 from whet.compiler.graph.memory import Arena
-from whet.compiler.graph.model import Call, Model
+from whet.compiler.graph.model import Call, Model, arrays_of
 from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.arrays.device_array import DeviceArray
 from whet.compiler.runtime.arrays.foreign import let_owner_wait
@@ -30,6 +31,65 @@ from whet.compiler.runtime.gpu.driver.streams import current_stream
 from whet.compiler.runtime.gpu.function import CudaFunction
 from whet.compiler.runtime.gpu.replay import Replay, Step
 from whet.compiler.runtime.module import Module
+
+
+class DeviceStepper:
+    """Runs a model's kernels one by one in a device's memory.
+
+    Args:
+        kernels: symbol -> the kernel's module.
+        memory: what places name.
+    """
+
+    def __init__(self, kernels: Mapping[str, Module], memory: Mapping[str, DeviceArray]) -> None:
+        self._kernels, self._memory = kernels, memory
+
+    def launcher(self, call: Call) -> CudaFunction:
+        """The function of a call's kernel."""
+        function = self._kernels[call.kernel].entry_func
+        assert isinstance(function, CudaFunction)
+        return function
+
+    def arguments(self, call: Call) -> list[Any]:
+        """A kernel's arrays, and the sizes behind them."""
+        return [*self._arrays(call), *call.numbers]
+
+    def run(self, call: Call) -> None:
+        """Run a kernel."""
+        self.launcher(call)(*self.arguments(call))
+
+    def outputs(self, call: Call) -> list[np.ndarray]:
+        """Copies of what a kernel has made."""
+        return [a.numpy() for a in self._arrays(call)[-len(call.outputs) :]]
+
+    def value(self, call: Call, k: int, place: Place, shape: tuple[int, ...]) -> np.ndarray:
+        """A copy of a whole value, of which a call makes a part, as of a model's stepper."""
+        dtype = self._arrays(call)[k].described.dtype
+        return view_of(self._memory[place.argument], place.offset, shape, dtype).numpy()
+
+    def profiled(self, calls: Sequence[Call], rounds: int) -> list[tuple[Call, float]]:
+        """The least seconds of each call of some rounds between two events."""
+        context = self._memory[ARENA].context
+        steps = [self.launcher(c).repeater(tuple(self.arguments(c))) for c in calls]
+        events = [context.event() for _ in range(len(steps) + 1)]
+        best = [float("inf")] * len(steps)
+        for _ in range(rounds):
+            stream = current_stream(context)
+            events[0].record(stream)
+            for k, step in enumerate(steps):
+                step(1)
+                events[k + 1].record(stream)
+            events[-1].synchronize()
+            for k in range(len(steps)):
+                best[k] = min(best[k], events[k + 1].seconds_since(events[k]))
+        return list(zip(calls, best))
+
+    def _arrays(self, call: Call) -> list[DeviceArray]:
+        params = functions_of(self._kernels[call.kernel])[0].signature.params
+        return [
+            view_of(self._memory[place.argument], place.offset, shape, numpy_dtype(dtype))
+            for place, (shape, dtype) in zip(call.places, arrays_of(call, params))
+        ]
 
 
 class DeviceModel(Model):
@@ -145,12 +205,10 @@ class DeviceModel(Model):
             args, named: as of a call.
         """
         made: dict[str, np.ndarray] = {}
-        memory = self._memory_of(args, named)
+        stepper = self._device_stepper(args, named)
         for call in self.calls:
-            arrays = self._views(call, memory)
-            self._launcher(call)(*arrays)
-            for name, array in zip(call.outputs, arrays[-len(call.outputs) :]):
-                made[name] = array.numpy()
+            stepper.run(call)
+            made |= zip(call.outputs, stepper.outputs(call))
         return made
 
     def profile(self, *args: Any, rounds: int = 10, **named: Any) -> list[tuple[Call, float]]:
@@ -162,26 +220,11 @@ class DeviceModel(Model):
             args, named: as of a call.
             rounds: how often the model runs.
         """
-        memory = self._memory_of(args, named)
-        context = memory[ARENA].context
-        steps = [self._launcher(c).repeater(tuple(self._views(c, memory))) for c in self.calls]
-        events = [context.event() for _ in range(len(steps) + 1)]
-        best = [float("inf")] * len(steps)
-        for _ in range(rounds):
-            stream = current_stream(context)
-            events[0].record(stream)
-            for k, step in enumerate(steps):
-                step(1)
-                events[k + 1].record(stream)
-            events[-1].synchronize()
-            for k in range(len(steps)):
-                best[k] = min(best[k], events[k + 1].seconds_since(events[k]))
-        return list(zip(self.calls, best))
+        return self._device_stepper(args, named).profiled(self.calls, rounds)
 
-    def _launcher(self, call: Call) -> CudaFunction:
-        function = self._kernels[call.kernel].entry_func
-        assert isinstance(function, CudaFunction)
-        return function
+    def _device_stepper(self, args: Sequence[Any], named: Mapping[str, Any]) -> DeviceStepper:
+        """What runs the kernels one by one on some inputs."""
+        return DeviceStepper(self._kernels, self._memory_of(args, named))
 
     def _replay(self, arrays: Sequence[DeviceArray]) -> Replay:
         """The calls, ready for arguments of these layouts."""
@@ -194,7 +237,8 @@ class DeviceModel(Model):
         return self._ready[key]
 
     def _step(self, call: Call, memory: Mapping[str, DeviceArray], names: list[str]) -> Step:
-        ready, slots = self._launcher(call).prepared(self._views(call, memory))
+        stepper = DeviceStepper(self._kernels, memory)
+        ready, slots = stepper.launcher(call).prepared(stepper.arguments(call))
         open_slots = [
             (at, names.index(p.argument), p.offset)
             for at, p in enumerate(call.places)
@@ -224,11 +268,6 @@ class DeviceModel(Model):
         given = self._in_order(args, named)
         inputs = {v.name: self._on_device(v, x, False) for v, x in zip(self.inputs, given)}
         return {**self._own(), **found, **inputs}  # type: ignore[dict-item]
-
-    def _views(self, call: Call, memory: Mapping[str, DeviceArray]) -> list[DeviceArray]:
-        """A call's arguments, as arrays in these memories."""
-        params = functions_of(self._kernels[call.kernel])[0].signature.params
-        return [array_of(memory[p.argument], p.offset, q) for p, q in zip(call.places, params)]
 
     def _on_device(self, v: Value, given: Any, written: bool) -> DeviceArray:
         """An array as the model takes it: on its device, compact, of its type.

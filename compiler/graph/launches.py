@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from whet.compiler.abi.extent import Extent, evaluate
 from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.abi.signature import BufferParam, ScalarParam
-from whet.compiler.graph.model import Call
+from whet.compiler.abi.signature import BufferParam
+from whet.compiler.graph.model import Call, numbers_of
 from whet.compiler.runtime.gpu.driver.properties import Extents
 from whet.compiler.runtime.gpu.function import CudaFunction
 from whet.compiler.runtime.module import Module
@@ -52,14 +52,8 @@ def functions_of(module: Module) -> list[CudaFunction]:
     return sorted(found, key=lambda f: f.name != module.entry_name)
 
 
-def numbers_of(call: Call, function: CudaFunction) -> dict[str, int]:
-    """The sizes that a call gives its kernel, by the names of its parameters."""
-    names = [p.name for p in function.signature.params if isinstance(p, ScalarParam)]
-    return dict(zip(names, getattr(call, "numbers", ())))
-
-
 def _of_call(call: Call, function: CudaFunction) -> list[ModelLaunch]:
-    plan, known = function.plan, numbers_of(call, function)
+    plan, known = function.plan, numbers_of(call, function.signature.params)
     arrays = [p for p in function.signature.params if isinstance(p, BufferParam)]
     sizes = {a.name: _bytes(a.shape, a.dtype, known) for a in arrays}
     sizes |= {t.name: _bytes(t.shape, t.dtype, known) for t in plan.temporaries}

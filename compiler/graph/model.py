@@ -6,12 +6,14 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whet.compiler.abi.extent import evaluate
 from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.abi.signature import BufferParam
+from whet.compiler.abi.signature import BufferParam, ScalarParam
 from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError, nearest
 from whet.compiler.graph.executor import ARENA, CONSTANTS, Place
 from whet.compiler.graph.ir import Value
@@ -39,6 +41,7 @@ class Call:
         flop: its arithmetic operations.
         moved: bytes of its arguments.
         tuned_by: where its config comes from; None: no log was asked.
+        numbers: sizes that the kernel takes behind its arrays.
     """
 
     name: str
@@ -49,6 +52,77 @@ class Call:
     flop: int
     moved: int
     tuned_by: TunedBy | None
+    numbers: tuple[int, ...] = ()
+
+
+class Stepper:
+    """Runs a model's kernels one by one.
+
+    Args:
+        kernels: symbol -> the kernel's module.
+        memory: the bytes of what places name.
+    """
+
+    def __init__(self, kernels: Mapping[str, Module], memory: Mapping[str, np.ndarray]) -> None:
+        self._kernels, self._memory = kernels, memory
+
+    def run(self, call: Call) -> None:
+        """Run a kernel."""
+        self._kernels[call.kernel](*self._arrays(call), *call.numbers)
+
+    def outputs(self, call: Call) -> list[np.ndarray]:
+        """Copies of what a kernel has made."""
+        return [a.copy() for a in self._arrays(call)[-len(call.outputs) :]]
+
+    def value(self, call: Call, k: int, place: Place, shape: tuple[int, ...]) -> np.ndarray:
+        """A copy of a whole value, of which a call makes a part.
+
+        Args:
+            call: whose output ``k`` it is, counted from the end.
+            place: where it is. shape: of it.
+        """
+        return self._array(place, shape, self._arrays(call)[k].dtype).copy()
+
+    def profiled(self, calls: Sequence[Call], rounds: int) -> list[tuple[Call, float]]:
+        """The least seconds of each call of some rounds."""
+        given = [(*self._arrays(call), *call.numbers) for call in calls]
+        best = [float("inf")] * len(calls)
+        for _ in range(rounds):
+            for k, (call, arguments) in enumerate(zip(calls, given)):
+                kernel = self._kernels[call.kernel]
+                begin = time.perf_counter()
+                kernel(*arguments)
+                best[k] = min(best[k], time.perf_counter() - begin)
+        return list(zip(calls, best))
+
+    def _arrays(self, call: Call) -> list[np.ndarray]:
+        """A kernel's arrays."""
+        params = self._kernels[call.kernel].artifact.signatures[0].params
+        return [
+            self._array(place, shape, numpy_dtype(dtype))
+            for place, (shape, dtype) in zip(call.places, arrays_of(call, params))
+        ]
+
+    def _array(self, place: Place, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        size = prod(shape) * dtype.itemsize
+        part = self._memory[place.argument][place.offset : place.offset + size]
+        return part.view(dtype).reshape(shape)
+
+
+def arrays_of(call: Call, params: Sequence[Any]) -> list[tuple[tuple[int, ...], str]]:
+    """The shapes and dtypes of a call's arrays.
+
+    Args:
+        params: of its kernel.
+    """
+    known = numbers_of(call, params)
+    arrays = [p for p in params if isinstance(p, BufferParam)]
+    return [(tuple(evaluate(d, known) for d in p.shape), p.dtype) for p in arrays]
+
+
+def numbers_of(call: Call, params: Sequence[Any]) -> dict[str, int]:
+    """The sizes that a call gives its kernel, by the names of its parameters."""
+    return dict(zip((p.name for p in params if isinstance(p, ScalarParam)), call.numbers))
 
 
 class Model:
@@ -173,12 +247,10 @@ class Model:
             args, named: as of a call.
         """
         made: dict[str, np.ndarray] = {}
-        memory = self._memories(self._given(args, named))
+        stepper = self._stepper(self._given(args, named))
         for call in self.calls:
-            arrays = self._arrays(call, memory)
-            self._kernels[call.kernel](*arrays)
-            for name, array in zip(call.outputs, arrays[-len(call.outputs) :]):
-                made[name] = array.copy()
+            stepper.run(call)
+            made |= zip(call.outputs, stepper.outputs(call))
         return made
 
     def profile(self, *args: Any, rounds: int = 10, **named: Any) -> list[tuple[Call, float]]:
@@ -188,36 +260,21 @@ class Model:
             args, named: as of a call.
             rounds: how often the model runs.
         """
-        memory = self._memories(self._given(args, named))
-        given = [self._arrays(call, memory) for call in self.calls]
-        best = [float("inf")] * len(self.calls)
-        for _ in range(rounds):
-            for k, (call, arrays) in enumerate(zip(self.calls, given)):
-                kernel = self._kernels[call.kernel]
-                begin = time.perf_counter()
-                kernel(*arrays)
-                best[k] = min(best[k], time.perf_counter() - begin)
-        return list(zip(self.calls, best))
+        return self._stepper(self._given(args, named)).profiled(self.calls, rounds)
 
-    def _memories(self, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """The bytes of what places name: the arena, the constants, inputs, new outputs."""
+    def _stepper(self, inputs: Sequence[np.ndarray], outputs: Sequence[Value] = ()) -> Stepper:
+        """What runs the kernels one by one on some inputs.
+
+        Args:
+            outputs: of these sizes; none: of the model's.
+        """
         arrays = dict(zip((v.name for v in self.inputs), inputs))
-        arrays |= {v.name: aligned_empty(v.shape, numpy_dtype(v.dtype)) for v in self.outputs}
+        made = outputs or self.outputs
+        arrays |= {v.name: aligned_empty(v.shape, numpy_dtype(v.dtype)) for v in made}
         found = {name: a.reshape(-1).view(np.uint8) for name, a in arrays.items()}
-        # its own, which nobody gives back: what is made of it may live on
-        return {**found, ARENA: self._taken(), CONSTANTS: self._constants}
-
-    def _arrays(self, call: Call, memory: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """A kernel's arguments, as arrays in these memories."""
-        found = []
-        params = self._kernels[call.kernel].artifact.signatures[0].params
-        for place, param in zip(call.places, params):
-            assert isinstance(param, BufferParam)
-            shape, kind = tuple(int(str(d)) for d in param.shape), numpy_dtype(param.dtype)
-            size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-            part = memory[place.argument][place.offset : place.offset + size]
-            found.append(part.view(kind).reshape(shape))
-        return found
+        # its own arena, which nobody gives back: what is made of it may live on
+        memory = {**found, ARENA: self._taken(), CONSTANTS: self._constants}
+        return Stepper(self._kernels, memory)
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The inputs in order, compact and of their types."""

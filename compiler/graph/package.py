@@ -112,17 +112,10 @@ def _check_alike(request: str, models: Sequence[AnyModel]) -> None:
 def _described(request: str, model: AnyModel) -> tuple[Library, bytes, Json, memoryview]:
     """A model's library and its bytes, its description, its constants."""
     if model.on_device:
-        if hasattr(model, "ranges"):
-            names = ", ".join(model.ranges)
-            raise ArtifactError(
-                request,
-                f"a GPU's model in a file has one size; symbols of this one: {names}",
-                "export a model of each size: shapes={'batch': 1}",
-            )
         if isinstance(model, BucketModel):
             raise ArtifactError(
                 request,
-                f"a GPU's model in a file has one size, and this one has {len(model.buckets)}",
+                f"a GPU's model in a file has no buckets, and this one has {len(model.buckets)}",
                 "export each: for sizes, one in model.buckets.items(): one.export(...)",
             )
         return _described_on_device(request, model)
@@ -143,9 +136,10 @@ def _described_on_device(request: str, model: Model) -> tuple[Library, bytes, Js
     """As :func:`_described`; its library is a list of the kernels' texts, as JSON."""
     from whet.compiler.graph.device_image import uploads_of
     from whet.compiler.graph.device_model import DeviceModel
+    from whet.compiler.graph.symbolic.device_model import SymbolicDeviceModel
     from whet.compiler.runtime.package.link import arch_of_gpu, gpu_data
 
-    assert isinstance(model, DeviceModel)
+    assert isinstance(model, DeviceModel | SymbolicDeviceModel)
     kernels = list(model._kernels.values())
     if not kernels:
         raise ArtifactError(request, "the model has no kernel: all it gives is known or given")

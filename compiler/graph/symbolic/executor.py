@@ -63,11 +63,13 @@ class SizedStep:
         kernel: its symbol.
         places: of its arrays.
         numbers: sizes that it takes behind them.
+        flop: its arithmetic operations; 0 where sizes say how many.
     """
 
     kernel: str
     places: tuple[Place, ...]
     numbers: tuple[Extent, ...] = ()
+    flop: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,14 @@ class Block:
         kernel: its symbol.
         places: of its arrays' first rows.
         strides: bytes from a row to the next one; 0 for what has no rows.
+        flop: its arithmetic operations.
     """
 
     rows: int
     kernel: str
     places: tuple[Place, ...]
     strides: tuple[int, ...]
+    flop: int = 0
 
 
 @dataclass(frozen=True)

@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whet.compiler.abi.extent import Shape, Symbol, evaluate
 from whet.compiler.abi.layout import numpy_dtype
-from whet.compiler.abi.tuned_by import TunedBy
 from whet.compiler.errors import ArgumentError, MissingName, OutOfMemoryError
 from whet.compiler.graph.ir import Value
 from whet.compiler.graph.memory import Arena
-from whet.compiler.graph.model import Call, Model, fitting, new_array, no_memory
+from whet.compiler.graph.model import Call, Model, Stepper, fitting, new_array, no_memory
+from whet.compiler.graph.symbolic.calls import (
+    Steps,
+    SymbolicCall,
+    calls_at,
+    firsts,
+    in_turn,
+    launched,
+)
 from whet.compiler.graph.symbolic.sizes import Dynamic
 from whet.compiler.homes import imported
 from whet.compiler.runtime.module import Module
 
-
-@dataclass(frozen=True)
-class SymbolicCall:
-    """A group's calls, as a plan lists them.
-
-    Attributes:
-        name: of the operators that it computes.
-        kernels: their symbols.
-        origins: what its nodes were in the model's file.
-        outputs: the names of the values that it makes.
-        how: how its sizes are met, in words.
-        tuned_by: where the configs come from; empty: no log was asked, or there are no configs.
-        is_tunable: false for kernels that take sizes, which have no configs.
-    """
-
-    name: str
-    kernels: tuple[str, ...]
-    origins: tuple[str, ...]
-    outputs: tuple[str, ...]
-    how: str
-    tuned_by: tuple[TunedBy, ...] = ()
-    is_tunable: bool = True
+if TYPE_CHECKING:
+    from whet.compiler.graph.device_model import DeviceStepper
 
 
 def too_large(ranges: Mapping[str, Dynamic], size: int) -> OutOfMemoryError:
@@ -60,7 +49,8 @@ def too_large(ranges: Mapping[str, Dynamic], size: int) -> OutOfMemoryError:
 class SymbolicModel(Model):
     """A model for any sizes of some ranges: one build, and a call compiles nothing.
 
-    :attr:`calls` and ``launches`` are refused: what is called depends on a call's sizes.
+    :attr:`calls` and ``launches`` are refused: what is called depends on a call's sizes, for which
+    :meth:`calls_at` lists it.
 
     Args:
         ranges: symbol -> its range.
@@ -68,9 +58,12 @@ class SymbolicModel(Model):
         inputs, outputs, function, kernels, constants, arena: as of a :class:`Model`, at the
             greatest sizes.
         groups: what it does, in order.
+        steps: what each group does.
+        scaled: places in the arena are for sizes of 1, as of
+            :func:`~whet.compiler.graph.symbolic.executor.symbolic_function`.
 
     Attributes:
-        ranges, shapes, groups: as given.
+        ranges, shapes, groups, steps, scaled: as given.
     """
 
     def __init__(
@@ -84,13 +77,27 @@ class SymbolicModel(Model):
         constants: np.ndarray,
         arena: Arena[Any],
         groups: Sequence[SymbolicCall],
+        steps: Steps,
+        scaled: bool,
     ) -> None:
         super().__init__(inputs, outputs, function, kernels, constants, arena, ())
         del self.calls  # a list of none would say that it does nothing
+        self._of_symbols(ranges, shapes, groups, steps, scaled)
+
+    def _of_symbols(
+        self,
+        ranges: Mapping[str, Dynamic],
+        shapes: Mapping[str, Shape],
+        groups: Sequence[SymbolicCall],
+        steps: Steps,
+        scaled: bool,
+    ) -> None:
+        """Take what symbols add to a model, whose inputs are known."""
         self.ranges, self.shapes, self.groups = dict(ranges), dict(shapes), tuple(groups)
+        self.steps, self.scaled = tuple(steps), scaled
         self._open = [
             (k, d, size.name)
-            for k, v in enumerate(inputs)
+            for k, v in enumerate(self.inputs)
             for d, size in enumerate(self.shapes[v.name])
             if isinstance(size, Symbol)
         ]
@@ -126,10 +133,8 @@ class SymbolicModel(Model):
             ArgumentError: an array is missing, of another type, or of no size of the ranges.
         """
         given, sizes = self._bound(args, named)
-        out = []
-        for v in self.outputs:
-            shape = tuple(evaluate(d, sizes) for d in self.shapes[v.name])
-            out.append(new_array(replace(v, shape=shape))(shape, numpy_dtype(v.dtype)))
+        sized = self._sized(self.outputs, sizes)
+        out = [new_array(v)(v.shape, numpy_dtype(v.dtype)) for v in sized]
         super().run(given, out)
         return out[0] if len(out) == 1 else tuple(out)
 
@@ -215,37 +220,94 @@ class SymbolicModel(Model):
         """Numbers of symbols that no array has, because it has too few dimensions."""
         return {name: r.low for name, r in self.ranges.items() if name not in sizes}
 
-    def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
-        """Refused: values are looked at in a model of fixed sizes.
+    def calls_at(self, **sizes: int) -> tuple[Call, ...]:
+        """The kernels' calls of a run for some sizes, in order.
+
+        Args:
+            sizes: a number for each symbol.
 
         Raises:
-            ArgumentError: always.
+            ArgumentError: a symbol is missing, or a size is outside of its range.
         """
-        raise self._refused("dump")
+        self._check_sizes("calls_at", sizes)
+        return tuple(chain(*self._calls(sizes)))
+
+    def dump(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
+        """All values that kernels make, by their names: the kernels run one by one.
+
+        Args:
+            args, named: as of a call.
+        """
+        given, sizes = self._bound(args, named)
+        return self._dumped(self._stepper(given, self._sized(self.outputs, sizes)), sizes)
+
+    def _dumped(
+        self, stepper: Stepper | DeviceStepper, sizes: Mapping[str, int]
+    ) -> dict[str, np.ndarray]:
+        """All values that kernels make.
+
+        Args:
+            stepper: runs them. sizes: of the call.
+        """
+        made: dict[str, np.ndarray] = {}
+        for step, group, calls in zip(self.steps, self.groups, self._calls(sizes)):
+            for call in calls:
+                stepper.run(call)
+            many = len(group.outputs)
+            places = firsts(step, self._scale(sizes))[-many:]
+            for k, (name, place, shape) in enumerate(zip(group.outputs, places, group.shapes)):
+                whole = tuple(evaluate(d, sizes) for d in shape)
+                made[name] = stepper.value(calls[0], k - many, place, whole)
+        return made
 
     def profile(self, *args: Any, rounds: int = 10, **named: Any) -> list[tuple[Call, float]]:
-        """Refused: kernels are timed in a model of fixed sizes.
+        """The least seconds of each kernel's call of ``rounds`` runs, in order, one by one.
 
-        Raises:
-            ArgumentError: always.
+        Args:
+            args, named: as of a call, whose sizes say what is called.
+            rounds: how often the model runs.
         """
-        raise self._refused("profile")
+        given, sizes = self._bound(args, named)
+        stepper = self._stepper(given, self._sized(self.outputs, sizes))
+        return stepper.profiled(list(chain(*self._calls(sizes))), rounds)
+
+    def _sized(self, values: Sequence[Value], sizes: Mapping[str, int]) -> list[Value]:
+        """Inputs or outputs, of some sizes."""
+        return [
+            replace(v, shape=tuple(evaluate(d, sizes) for d in self.shapes[v.name])) for v in values
+        ]
 
     def _more_of_description(self) -> dict[str, Any]:
         described: dict[str, Any] = imported("whet.compiler.graph.symbolic.image:described")(self)
         return described
 
-    def _refused(self, method: str) -> ArgumentError:
-        return ArgumentError(*self._refusal(f"{method}(...)"))
+    def _scale(self, sizes: Mapping[str, int]) -> int:
+        """By which places in the arena are further behind."""
+        return prod(sizes.values()) if self.scaled else 1
+
+    def _calls(self, sizes: Mapping[str, int]) -> list[list[Call]]:
+        """The calls of each group."""
+        taken = launched if self.on_device else in_turn
+        return calls_at(self.steps, self.groups, sizes, self._scale(sizes), taken)
+
+    def _check_sizes(self, method: str, sizes: Mapping[str, int]) -> None:
+        """Refuse sizes that are not one for each symbol, in its range."""
+        if sizes.keys() != self.ranges.keys():
+            raise ArgumentError(
+                f"{method}({', '.join(f'{n}={k}' for n, k in sizes.items())})",
+                f"the model's symbols are {', '.join(self.ranges)}",
+                f"{method}({', '.join(f'{n}={r.high}' for n, r in self.ranges.items())})",
+            )
+        self._check_ranges(sizes)
 
     def _refusal(self, what: str) -> tuple[str, str, str]:
         """The parts of the error of what needs a list of calls."""
         names = ", ".join(self.ranges)
-        sizes = ", ".join(f"{name!r}: {r.high}" for name, r in self.ranges.items())
+        sizes = ", ".join(f"{name}={r.high}" for name, r in self.ranges.items())
         return (
             f"model.{what}",
             f"{names} of this model are symbols: what it calls depends on them",
-            f"model.groups; compile(..., shapes={{{sizes}}}) has calls, of these sizes",
+            f"model.groups, model.{what if self.on_device else 'calls'}_at({sizes})",
         )
 
 

@@ -94,7 +94,7 @@ def test_launches_follow_the_sizes(model):
         model.launches_at(batch=1, length=21)
 
 
-def test_what_does_not_fit_is_refused(model, tmp_path):
+def test_what_does_not_fit_is_refused(model):
     for x, why in (
         (drawn(6, 3, 8), "batch=6: the model is for batch from 1 to 5"),
         (drawn(1, 3, 9), r"the array is float32\[1, 3, 9\], the input %x: float32\[1, 3, 8\]"),
@@ -106,10 +106,55 @@ def test_what_does_not_fit_is_refused(model, tmp_path):
     out = whet.nd.empty((2, 8), "float32", whet.device(EMULATOR))
     with pytest.raises(ArgumentError, match=r"the array is float32\[2, 8\]"):
         model.run([drawn(3, 4, 8)], [out])
-    with pytest.raises(ArtifactError, match="of this one: batch, length\n  export a model of each"):
-        model.export(tmp_path / "m.whet")
-    with pytest.raises(ArgumentError, match="of this model are symbols"):
-        model.dump(drawn(1, 3, 8))
+
+
+def test_packages_and_the_cache_hold_it(model, tmp_path, monkeypatch):
+    model.export(tmp_path / "m.whet")
+    ranges = {name: whet.dynamic(*r) for name, r in RANGES.items()}
+    given = {"device": EMULATOR, "cache": tmp_path / "cache"}
+    file = tmp_path / "model.onnx"
+    file.write_bytes(proto().SerializeToString())
+    whet.compile(file, ranges, TARGET, **given)
+    monkeypatch.setattr(driver, "build", None)
+    monkeypatch.setattr(driver, "compile_module", None)
+    loaded = whet.load(tmp_path / "m.whet", device=EMULATOR)
+    loaded.export(tmp_path / "again.whet")
+    others = (
+        loaded,
+        whet.load(tmp_path / "again.whet", device=EMULATOR),
+        whet.compile(file, ranges, TARGET, **given),
+    )
+    for other in others:
+        assert other.groups == model.groups and repr(other) == repr(model)
+        for size in SIZES:
+            x = drawn(*size, 8)
+            assert np.asarray(other(x)).tobytes() == np.asarray(model(x)).tobytes()
+            sizes = dict(zip(RANGES, size))
+            assert other.launches_at(**sizes) == model.launches_at(**sizes)
+    with pytest.raises(ArgumentError, match="the model is for batch from 1 to 5"):
+        loaded(drawn(6, 3, 8))
+
+
+def test_kernels_one_by_one(model):
+    x = drawn(3, 16, 8)
+    found = model.dump(x)
+    assert {name for g in model.groups for name in g.outputs} == found.keys()
+    assert found["y"].tobytes() == np.asarray(model(x)).tobytes()
+    timed = model.profile(x, rounds=1)
+    assert tuple(c for c, _ in timed) == model.calls_at(batch=3, length=16)
+    assert all(seconds >= 0 for _, seconds in timed)
+
+
+def test_hostile_indices_are_refused(model, tmp_path):
+    model.export(tmp_path / "m.whet")
+    data = (tmp_path / "m.whet").read_bytes()
+    for old, new in (
+        (b'"scaled"', b'"scalet"'), (b'"steps"', b'"stepz"'), (b'"s0"', b'"s7"'),
+    ):  # fmt: skip
+        assert old in data
+        (tmp_path / "hostile.whet").write_bytes(data.replace(old, new))
+        with pytest.raises(ArtifactError):
+            whet.load(tmp_path / "hostile.whet", device=EMULATOR)
 
 
 @pytest.mark.parametrize("size", [6, 5])

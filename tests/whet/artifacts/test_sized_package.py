@@ -169,9 +169,11 @@ def test_what_a_package_says_of_its_groups(built, packages):
     assert list(each) == list(built["buckets"].buckets)
     x = drawn(3, 17, 8)
     dumps = [m.dump(x) for m in (built["buckets"], whet.load(packages["buckets"]))]
-    assert {k: v.tobytes() for k, v in dumps[0].items()} == {
-        k: v.tobytes() for k, v in dumps[1].items()
-    }
+    dumps += [m.dump(x) for m in (built["ranges"], loaded)]
+    bytes_of = [{k: v.tobytes() for k, v in one.items()} for one in dumps]
+    assert bytes_of[0] == bytes_of[1] and bytes_of[2] == bytes_of[3]
+    at = {"batch": 4, "length": 33}
+    assert loaded.calls_at(**at) == built["ranges"].calls_at(**at)
 
 
 @pytest.mark.skipif(len(LEVELS) < 2, reason="one level runs here")
@@ -213,6 +215,11 @@ def changes(name):
     yield lambda m: m.update(shapes=[])
     yield lambda m: m["groups"][0].update(kernels=["nothing"])
     yield lambda m: m["groups"][0].pop("how")
+    yield lambda m: m["groups"][0].update(shapes=[["s9"]])
+    yield lambda m: m.update(steps=m["steps"][1:])
+    yield lambda m: m.update(scaled=not m["scaled"], arena={**m["arena"], "size": 64})
+    for key, wrong in (("kernel", "nothing"), ("places", [["whet.arena", 1 << 50]]), ("flop", "x")):
+        yield lambda m, k=key, w=wrong: m["steps"][0].get("blocks", m["steps"])[0].update({k: w})
     yield lambda m: m["inputs"][0].__setitem__(1, [5, 39, 8])
     for size in (0, 1, 1 << 50, -64, "x"):
         yield lambda m, s=size: m["arena"].update(size=s)

@@ -14,6 +14,7 @@ from whet.autotune.models.untuned import shape_words
 from whet.commands.bench import command as bench
 from whet.commands.words import sizes_of
 from whet.compiler import driver
+from whet.compiler.abi.extent import evaluate
 from whet.compiler.errors import ArgumentError, TargetError, WhetError
 
 TARGET = "llvm -num_threads=2"
@@ -275,9 +276,34 @@ def test_ranges_and_places_where_none_may_be(model):
         whet.compile(graph, {"batches": size, "batch": 1, "length": 3})
     with pytest.raises(TargetError, match="sizes stay symbols in models for llvm and cuda"):
         whet.compile(graph, {"batch": size, "length": 3}, "c")
-    for method in (model.dump, model.profile):
-        with pytest.raises(ArgumentError, match="of this model are symbols"):
-            method(drawn(1, 1, WIDTH))
+    for calls in ({"batch": 1}, {"batch": 1, "length": 1, "more": 1}):
+        with pytest.raises(ArgumentError, match="symbols are batch, length\n  calls_at"):
+            model.calls_at(**calls)
+    with pytest.raises(ArgumentError, match="the model is for batch from"):
+        model.calls_at(batch=1 << 20, length=1)
+
+
+def test_kernels_one_by_one(model):
+    """The values between kernels, and their times, at any sizes: what the function computes."""
+    exact = attention()[1]
+    for batch, length in ((1, 1), (3, 7), (2, 41)):
+        x = drawn(batch, length, WIDTH, seed=length)
+        found = model.dump(x)
+        assert {name for g in model.groups for name in g.outputs} == found.keys()
+        (out,) = (v.name for v in model.outputs)
+        assert found[out].tobytes() == model(x).tobytes()
+        np.testing.assert_allclose(found[out], exact(x), rtol=1e-3, atol=1e-3)
+        shapes = {name: s for g in model.groups for name, s in zip(g.outputs, g.shapes)}
+        for name, array in found.items():
+            assert array.shape == tuple(evaluate(d, model.sizes(x)) for d in shapes[name])
+        timed = model.profile(x, rounds=2)
+        assert tuple(c for c, _ in timed) == model.calls_at(batch=batch, length=length)
+        assert all(0 < seconds < 10 for _, seconds in timed)
+        assert {k for c, _ in timed for k in [c.kernel]} <= {
+            k for g in model.groups for k in g.kernels
+        }
+    few, many = (model.calls_at(batch=1, length=n) for n in (1, 41))
+    assert sum(c.flop for c in few) < sum(c.flop for c in many)
 
 
 def test_threads_call_one_model_with_different_sizes(model):
