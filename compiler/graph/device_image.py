@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,24 +20,22 @@ from whet.compiler.graph.executor import ARENA, CONSTANTS
 from whet.compiler.graph.image import Json, description_of
 from whet.compiler.graph.launches import functions_of
 from whet.compiler.graph.memory import ALIGNMENT
+from whet.compiler.graph.model import Model
 from whet.compiler.homes import imported
 from whet.compiler.runtime.arrays.device import Device
 from whet.compiler.runtime.module import Module
 from whet.compiler.tir import dtype as dt
 
-if TYPE_CHECKING:
-    from whet.compiler.graph.symbolic.device_model import SymbolicDeviceModel
-
 # A model with symbols is restored, imported when there is one.
 _OF_SYMBOLS = "whet.compiler.graph.symbolic.image:restored_on_device"
 
 
-def uploads_of(model: DeviceModel | SymbolicDeviceModel) -> tuple[Json, np.ndarray]:
-    """The uploads of a model as JSON-able data, and the bytes of their sources."""
+def uploads_of(constants: DeviceConstants) -> tuple[Json, np.ndarray]:
+    """The uploads of a model's constants as JSON-able data, and the bytes of their sources."""
     found: list[Json] = []
     pieces: list[tuple[int, np.ndarray]] = []
     end = 0
-    for upload in model.constants.uploads():
+    for upload in constants.uploads():
         sources = []
         for array in upload.sources:
             whole = np.require(array, requirements="C")
@@ -49,12 +47,12 @@ def uploads_of(model: DeviceModel | SymbolicDeviceModel) -> tuple[Json, np.ndarr
     data = np.zeros(max(end, 1), np.uint8)
     for begin, piece in pieces:
         data[begin : begin + piece.size] = piece
-    return {"size": model.constants.size, "each": found}, data
+    return {"size": constants.size, "each": found}, data
 
 
 def restored(
     data: Json, kernels: Mapping[str, Module], sources: np.ndarray, device: Device | None
-) -> DeviceModel | SymbolicDeviceModel:
+) -> Model:
     """The model that :func:`~whet.compiler.graph.image.described` described.
 
     Args:
@@ -73,7 +71,7 @@ def restored(
             _check_inside("an upload", offset, many, size)
     held = DeviceConstants(size, uploads, device or Device("cuda"))
     if "ranges" in data:
-        found: SymbolicDeviceModel = imported(_OF_SYMBOLS)(data, kernels, held)
+        found: Model = imported(_OF_SYMBOLS)(data, kernels, held)
         return found
     inputs, outputs, arena, calls = description_of(data, kernels)
     sizes = {v.name: v.bytes for v in (*inputs, *outputs)}

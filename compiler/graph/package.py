@@ -132,19 +132,16 @@ def _described(request: str, model: AnyModel) -> tuple[Library, bytes, Json, mem
     return library, blob, described(model), models_of(model)[0]._constants.data
 
 
-def _described_on_device(request: str, model: Model) -> tuple[Library, bytes, Json, memoryview]:
+def _described_on_device(request: str, model: Any) -> tuple[Library, bytes, Json, memoryview]:
     """As :func:`_described`; its library is a list of the kernels' texts, as JSON."""
     from whet.compiler.graph.device_image import uploads_of
-    from whet.compiler.graph.device_model import DeviceModel
-    from whet.compiler.graph.symbolic.device_model import SymbolicDeviceModel
     from whet.compiler.runtime.package.link import arch_of_gpu, gpu_data
 
-    assert isinstance(model, DeviceModel | SymbolicDeviceModel)
     kernels = list(model._kernels.values())
     if not kernels:
         raise ArtifactError(request, "the model has no kernel: all it gives is known or given")
     arch = arch_of_gpu(Target(kernels[0].artifact.target))
-    uploads, sources = uploads_of(model)
+    uploads, sources = uploads_of(model.constants)
     blob = json.dumps([gpu_data(m).decode() for m in kernels]).encode()
     library = Library("cuda", arch, arch, ())
     return library, blob, {**described(model), "uploads": uploads}, sources.data

@@ -81,10 +81,9 @@ def cycles(g: GemmSize, plan: Plan, processor: Processor, threads: int = 1) -> f
     if threads < 2:
         return total + begun
     steps, last = plan.shared_steps(g)
-    grain = best_grain(steps, threads, last)
-    shared = total * heaviest_share(steps, threads, grain, last)
-    away = _torn(c, g, plan, size) + _away(c, g, plan, size, threads)
-    return shared + away + c.fork * _forks(g, plan) + begun
+    shared = total * heaviest_share(steps, threads, best_grain(steps, threads, last), last)
+    others = _torn(c, g, plan, size) + _away(c, g, plan, size, threads)
+    return shared + others + c.fork * _forks(g, plan) + begun
 
 
 def _torn(c: Costs, g: GemmSize, plan: Plan, size: int) -> float:
