@@ -177,6 +177,8 @@ class Forms:
             return self.floordiv(a, b.const, n.dtype)
         if a.key == b.key and self.at_most_zero(b.scaled(-1).shifted(1)):
             return Affine({}, 1)
+        if self._is_rest(a, b):
+            return Affine({}, 0)
         x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
         return Affine.atom(("//", a.key, b.key), FloorDiv(*matched(x, y)))
 
@@ -220,6 +222,11 @@ class Forms:
         same = low is not None and high is not None and low // c == high // c
         return low // c if same else None  # type: ignore[operator]
 
+    def _is_rest(self, a: Affine, b: Affine) -> bool:
+        """Whether 0 <= a < b, as of a step of an axis of open extent."""
+        low = self.bound(a, -1)
+        return low is not None and low >= 0 and self.at_most_zero((a - b).shifted(1))
+
     def _floormod(self, n: FloorMod) -> Affine:
         a, b = self.affine(n.a), self.affine(n.b)
         if b.is_const and b.const > 0:
@@ -230,6 +237,8 @@ class Forms:
             if quotient is not None:
                 return r.shifted(-c * quotient)
             return r - self.floordiv(r, c, n.dtype).scaled(c)
+        if self._is_rest(a, b):
+            return a
         x, y = a.to_expr(n.dtype), b.to_expr(n.dtype)
         return Affine.atom(("%", a.key, b.key), FloorMod(*matched(x, y)))
 

@@ -203,3 +203,34 @@ def test_another_shape_is_read_in_vectors():
     b = topi.reshape(a, (2, 4, 4, 7, 9))
     task = whet.create_task(outputs=[b], args=[a, b], target="llvm -mcpu=x86-64-v3")
     assert "ramp" in str(whet.lower(*task.instantiate()))
+
+
+def test_a_step_of_an_open_axis_is_its_own_rest():
+    """A scan's step whose one time and open columns are fused reads what it is about, no more."""
+    n = te.var("n")
+    x = te.placeholder((8, n), name="X")
+    first = te.compute((2, n), lambda t, i: x[t, i], name="first")
+    before = te.placeholder((8, n), name="before")
+    cell = te.compute((8, n), lambda t, i: before[t - 2, n - 1 - i] + 1.0, name="cell")
+    step = te.compute((8, n), lambda t, i: cell[t, i] * 0.5 + x[t, i], name="step")
+    scan = te.scan(first, step, before, name="S")
+    s = te.create_schedule(scan.op)
+    s[step].fuse(*s[step].op.axis)
+    text = lowered(s, [x, scan])
+    assert "//" not in text and "%" not in text and "likely" not in text, text
+    with verified(config={"tir.instrument_bound_checkers": True}):
+        check(s, [x, scan], {n: 13})
+
+
+def test_rests_of_open_divisors():
+    i, j, n, m = (tir.Var(name, "int32") for name in "ijnm")
+    analyzer = Analyzer()
+    analyzer.bind_loop(n, tir.const(1), tir.const(100))
+    analyzer.bind_loop(m, tir.const(1), tir.const(100))
+    analyzer.bind_loop(i, tir.const(0), n)
+    analyzer.bind_loop(j, tir.const(-1), n)
+    for e, wanted in (
+        (i // n, "0"), (i % n, "i"), ((n - 1 - i) // n, "0"), (i // (n + 5), "0"),
+        ((i + 1) // n, "(i + 1) // n"), (j // n, "j // n"), (i % m, "i % m"),
+    ):  # fmt: skip
+        assert str(analyzer.simplify(e)) == wanted, (str(e), str(analyzer.simplify(e)))
