@@ -79,8 +79,7 @@ class ModelCache:
             return
         described, kernels = image.described(model), image.kernels_of(model).values()
         if model.on_device:
-            held = getattr(model, "constants")  # noqa: B009 - those of GPUs have them
-            described["uploads"], constants = imported(f"{_OF_DEVICES}:uploads_of")(held)
+            described["uploads"], constants = imported(f"{_OF_DEVICES}:uploads_of")(model)
             entries, blobs = image.parts(kernels)
         else:
             entries, blobs = image.parts([*image.functions_of(model), *kernels])

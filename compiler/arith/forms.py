@@ -223,7 +223,7 @@ class Forms:
         return low // c if same else None  # type: ignore[operator]
 
     def _is_rest(self, a: Affine, b: Affine) -> bool:
-        """Whether 0 <= a < b, as of a step of an axis of open extent."""
+        """True where 0 <= a < b, as of a step of an axis of open extent."""
         low = self.bound(a, -1)
         return low is not None and low >= 0 and self.at_most_zero((a - b).shifted(1))
 

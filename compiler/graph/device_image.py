@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,12 +30,19 @@ from whet.compiler.tir import dtype as dt
 _OF_SYMBOLS = "whet.compiler.graph.symbolic.image:restored_on_device"
 
 
-def uploads_of(constants: DeviceConstants) -> tuple[Json, np.ndarray]:
-    """The uploads of a model's constants as JSON-able data, and the bytes of their sources."""
+class OnDevice(Protocol):
+    """A model for GPUs, of one size or with symbols."""
+
+    @property
+    def constants(self) -> DeviceConstants: ...
+
+
+def uploads_of(model: OnDevice) -> tuple[Json, np.ndarray]:
+    """The uploads of a model as JSON-able data, and the bytes of their sources."""
     found: list[Json] = []
     pieces: list[tuple[int, np.ndarray]] = []
     end = 0
-    for upload in constants.uploads():
+    for upload in model.constants.uploads():
         sources = []
         for array in upload.sources:
             whole = np.require(array, requirements="C")
@@ -47,7 +54,7 @@ def uploads_of(constants: DeviceConstants) -> tuple[Json, np.ndarray]:
     data = np.zeros(max(end, 1), np.uint8)
     for begin, piece in pieces:
         data[begin : begin + piece.size] = piece
-    return {"size": constants.size, "each": found}, data
+    return {"size": model.constants.size, "each": found}, data
 
 
 def restored(

@@ -223,7 +223,7 @@ class DeviceModel(Model):
         return self._device_stepper(args, named).profiled(self.calls, rounds)
 
     def _device_stepper(self, args: Sequence[Any], named: Mapping[str, Any]) -> DeviceStepper:
-        """What runs the kernels one by one on some inputs."""
+        """The stepper over some inputs, in the device's memory."""
         return DeviceStepper(self._kernels, self._memory_of(args, named))
 
     def _replay(self, arrays: Sequence[DeviceArray]) -> Replay:

@@ -38,7 +38,7 @@ class Call:
         origins: what its nodes were in the model's file.
         places: of its arguments.
         outputs: the names of the values that it makes.
-        flop: its arithmetic operations.
+        flop: its arithmetic operations; 0 of a kernel that takes sizes.
         moved: bytes of its arguments.
         tuned_by: where its config comes from; None: no log was asked.
         numbers: sizes that the kernel takes behind its arrays.
@@ -263,9 +263,10 @@ class Model:
         return self._stepper(self._given(args, named)).profiled(self.calls, rounds)
 
     def _stepper(self, inputs: Sequence[np.ndarray], outputs: Sequence[Value] = ()) -> Stepper:
-        """What runs the kernels one by one on some inputs.
+        """The stepper over some inputs, with an arena of its own.
 
         Args:
+            inputs: in order.
             outputs: of these sizes; none: of the model's.
         """
         arrays = dict(zip((v.name for v in self.inputs), inputs))

@@ -141,7 +141,7 @@ def _described_on_device(request: str, model: Any) -> tuple[Library, bytes, Json
     if not kernels:
         raise ArtifactError(request, "the model has no kernel: all it gives is known or given")
     arch = arch_of_gpu(Target(kernels[0].artifact.target))
-    uploads, sources = uploads_of(model.constants)
+    uploads, sources = uploads_of(model)
     blob = json.dumps([gpu_data(m).decode() for m in kernels]).encode()
     library = Library("cuda", arch, arch, ())
     return library, blob, {**described(model), "uploads": uploads}, sources.data

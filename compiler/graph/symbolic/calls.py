@@ -12,10 +12,10 @@ from whet.compiler.graph.model import Call
 from whet.compiler.graph.symbolic.executor import Block, RowStep, SizedStep
 
 Steps = Sequence[SizedStep | RowStep]
-"""What a model does, a step for each of its groups."""
+"""The steps of a model, one for each of its groups."""
 
 Taken = Callable[[Sequence[Block], int], Iterable[tuple[Block, int]]]
-"""Which of a step's blocks are called for so many rows, and with which first rows."""
+"""A choice of a step's blocks for so many rows: each block that is called, and its first row."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ _MOST = 1 << 62  # of a size
 
 
 def described(model: SymbolicModel) -> Json:
-    """The ranges, the shapes and the groups of a model, as JSON-able data."""
+    """The ranges, the shapes, the groups and their steps of a model, as JSON-able data."""
     words = {name: f"s{k}" for k, name in enumerate(model.ranges)}
     shapes = [[name, _of_shape(shape, words)] for name, shape in model.shapes.items()]
     return {
@@ -195,14 +195,6 @@ def _check(
             raise ValueError(f"its code takes {found}, its description says {wanted}"[:300])
 
 
-def _shape(data: Any, words: Mapping[str, str]) -> Shape:
-    return tuple(_renamed(d, words) for d in from_data(data))
-
-
-def _of_shape(shape: Shape, words: Mapping[str, str]) -> list[Any]:
-    return to_data([_renamed(d, words) for d in shape])
-
-
 def _check_greatest(
     ranges: Mapping[str, Dynamic], shapes: Mapping[str, Shape], values: Sequence[Value]
 ) -> None:
@@ -210,6 +202,14 @@ def _check_greatest(
     top = widest(ranges)
     if any(v.shape != tuple(evaluate(d, top) for d in shapes[v.name]) for v in values):
         raise ValueError("its arrays are not of the greatest sizes")
+
+
+def _shape(data: Any, words: Mapping[str, str]) -> Shape:
+    return tuple(_renamed(d, words) for d in from_data(data))
+
+
+def _of_shape(shape: Shape, words: Mapping[str, str]) -> list[Any]:
+    return to_data([_renamed(d, words) for d in shape])
 
 
 def _of_step(step: SizedStep | RowStep, words: Mapping[str, str]) -> Json:

@@ -15,7 +15,15 @@ from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.errors import ArgumentError, MissingName, OutOfMemoryError
 from whet.compiler.graph.ir import Value
 from whet.compiler.graph.memory import Arena
-from whet.compiler.graph.model import Call, Model, Stepper, fitting, new_array, no_memory
+from whet.compiler.graph.model import (
+    Call,
+    Model,
+    Stepper,
+    arrays_of,
+    fitting,
+    new_array,
+    no_memory,
+)
 from whet.compiler.graph.symbolic.calls import (
     Steps,
     SymbolicCall,
@@ -288,7 +296,14 @@ class SymbolicModel(Model):
     def _calls(self, sizes: Mapping[str, int]) -> list[list[Call]]:
         """The calls of each group."""
         taken = launched if self.on_device else in_turn
-        return calls_at(self.steps, self.groups, sizes, self._scale(sizes), taken)
+        found = calls_at(self.steps, self.groups, sizes, self._scale(sizes), taken)
+        return [[replace(c, moved=self._moved(c)) for c in own] for own in found]
+
+    def _moved(self, call: Call) -> int:
+        """The bytes of a call's arrays."""
+        params = self._kernels[call.kernel].artifact.signatures[0].params
+        arrays = arrays_of(call, params)
+        return sum(prod(shape) * numpy_dtype(dtype).itemsize for shape, dtype in arrays)
 
     def _check_sizes(self, method: str, sizes: Mapping[str, int]) -> None:
         """Refuse sizes that are not one for each symbol, in its range."""

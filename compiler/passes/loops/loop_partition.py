@@ -276,7 +276,7 @@ class _Partition:
         return changed(loop, min=first.to_expr(), extent=extent.to_expr())
 
     def _branch(self, loop: For, begin: PrimExpr, end: PrimExpr) -> Stmt | None:
-        """What a step of a guarded part does, where the loop goes on; None: there is none."""
+        """The body of a guarded part, as a branch of the loop; None: the part has no steps."""
         part = self._part(changed(loop, kind=SERIAL), begin, end)
         if is_nothing(part):
             return None

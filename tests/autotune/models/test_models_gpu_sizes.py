@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import whet
 from whet.compiler import driver
-from whet.compiler.errors import ArgumentError, ArtifactError
+from whet.compiler.errors import ArgumentError
 
 TARGET, EMULATOR = "cuda -arch=sm_80", "cuda-emulator"
 RANGES = {"batch": (1, 5), "length": (2, 20)}
@@ -143,18 +143,6 @@ def test_kernels_one_by_one(model):
     timed = model.profile(x, rounds=1)
     assert tuple(c for c, _ in timed) == model.calls_at(batch=3, length=16)
     assert all(seconds >= 0 for _, seconds in timed)
-
-
-def test_hostile_indices_are_refused(model, tmp_path):
-    model.export(tmp_path / "m.whet")
-    data = (tmp_path / "m.whet").read_bytes()
-    for old, new in (
-        (b'"scaled"', b'"scalet"'), (b'"steps"', b'"stepz"'), (b'"s0"', b'"s7"'),
-    ):  # fmt: skip
-        assert old in data
-        (tmp_path / "hostile.whet").write_bytes(data.replace(old, new))
-        with pytest.raises(ArtifactError):
-            whet.load(tmp_path / "hostile.whet", device=EMULATOR)
 
 
 @pytest.mark.parametrize("size", [6, 5])

@@ -234,3 +234,17 @@ def test_rests_of_open_divisors():
         ((i + 1) // n, "(i + 1) // n"), (j // n, "j // n"), (i % m, "i % m"),
     ):  # fmt: skip
         assert str(analyzer.simplify(e)) == wanted, (str(e), str(analyzer.simplify(e)))
+
+
+def test_the_other_case_knows_that_a_condition_does_not_hold():
+    i, A = tir.Var("i", "int32"), tir.decl_buffer((9,), "float32", "A")
+
+    def stored(number):
+        return A.vstore([i], tir.const(number, "float32"))
+
+    inner = tir.IfThenElse(i >= 4, stored(2.0), stored(3.0))
+    body = tir.For(
+        i, tir.const(0), tir.const(9), tir.ForKind.SERIAL, tir.IfThenElse(i < 4, stored(1.0), inner)
+    )
+    made = str(tir.transform.Simplify()(whet.IRModule({"main": tir.PrimFunc([A], body)})))
+    assert "if i < 4" in made and "i >= 4" not in made and "3.0" not in made, made

@@ -75,7 +75,7 @@ def test_other_sizes_are_an_error_that_lists_the_buckets(model):
         model(x=drawn(1, 2, WIDTH), z=drawn(1))
 
 
-def test_a_file_of_a_gpu_has_one_size(file, tmp_path):
+def test_a_file_of_a_gpu_has_no_buckets(file, tmp_path):
     model = whet.compile(file[0], {"batch": [1, 2], "length": 2}, "cuda -arch=sm_80", cache=False)
     with pytest.raises(ArtifactError, match=r"has no buckets, and this one has 2\n  export each"):
         model.export(tmp_path / "model.whet")

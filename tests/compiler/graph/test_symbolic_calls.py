@@ -1,0 +1,65 @@
+"""The calls of a model with symbols, listed, beside those that its function makes."""
+
+import ctypes
+
+import numpy as np
+
+import whet
+from whet.compiler import driver
+from whet.compiler.abi.extent import Symbol
+from whet.compiler.graph.executor import ARENA, Place
+from whet.compiler.graph.ir import Value
+from whet.compiler.graph.symbolic.calls import (
+    SymbolicCall,
+    calls_at,
+    in_turn,
+    launched,
+    outermost,
+)
+from whet.compiler.graph.symbolic.executor import Block, RowStep, symbolic_function
+from whet.compiler.graph.symbolic.sizes import Dynamic
+from whet.compiler.jit.loader import LoadedCode
+from whet.compiler.runtime.module import Module
+
+MOST, SIZES = 90, (16, 4, 1)
+BLOCKS = tuple(Block(n, f"k{n}", (Place("x"), Place(ARENA, 8)), (4, 12)) for n in SIZES)
+GROUP = SymbolicCall("rows", tuple(b.kernel for b in BLOCKS), (), ("y",), "blocks")
+
+
+def test_the_list_is_what_the_function_calls():
+    """Kernels that note where their arrays are; places in the arena for sizes of 1."""
+    shape, ranges = (Symbol("n"),), {"n": Dynamic(1, MOST)}
+    x, y = (Value(name, (MOST,), "float32") for name in "xy")
+    step, target = RowStep(Symbol("n"), BLOCKS), whet.Target("llvm").canonical()
+    memory = (1, 8 * MOST + 12 * MOST)
+    func = symbolic_function("model", [x], [y], {x: shape, y: shape}, ranges, memory, True, [step])
+    with target:
+        artifact = driver.compile_module(driver.lower(func, name="model"), target)
+    met = []
+    kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+    noting = {
+        b.kernel: kernel(lambda a, b, name=b.kernel: met.append((name, a, b)) or 0) for b in BLOCKS
+    }
+    symbols = {f"{n}__raw": ctypes.cast(k, ctypes.c_void_p).value for n, k in noting.items()}
+    model = Module(artifact, LoadedCode(artifact.object, symbols=symbols))
+    constants, arena = np.zeros(1, "uint8"), np.zeros(memory[1], "uint8")
+    for n in range(1, MOST + 1):
+        given = [np.zeros(n, "float32") for _ in "xy"]
+        met.clear()
+        model(*given, constants, arena)
+        begins = {"x": given[0].ctypes.data, ARENA: arena.ctypes.data}
+        ((*calls,),) = calls_at([step], [GROUP], {"n": n}, n, in_turn)
+        listed = [(c.kernel, *(begins[p.argument] + p.offset for p in c.places)) for c in calls]
+        assert listed == met, n
+
+
+def test_every_row_is_computed():
+    for rows in range(1, MOST + 1):
+        for taken in (in_turn, launched):
+            own = list(taken(BLOCKS, rows))
+            assert {r for b, at in own for r in range(at, at + b.rows)} == set(range(rows))
+            if taken is launched:
+                assert len({b.rows for b, _ in own}) == 1
+        places = list(outermost(BLOCKS, rows))
+        assert all(0 <= at <= rows - b.rows for b, at in places)
+        assert {b.rows for b, _ in places} == {n for n in SIZES if n <= rows}
