@@ -7,13 +7,15 @@ NAME is an ONNX file; one of the networks that the ``onnx`` package brings, with
 default all nine of them; or one of ``whet.bench.networks``: exported to ONNX, with PyTorch itself
 and ``torch.compile`` (frozen, channels last) as peers, and with errors against PyTorch in float64.
 ``--frontend torch`` compiles the exported program in the ONNX file's place, ``--batch`` is for
-these networks alone. Without ``--log`` every kernel has its default config.
+these networks alone. Without ``--log`` every kernel has its default config. GFLOP/s count a
+convolution's direct algorithm, whichever is chosen; the FMA peak is measured in each round.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from statistics import median
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (1, 2)]
 
@@ -28,10 +30,15 @@ import numpy as np
 
 import whet
 from whet.bench.light_models import LIGHT, randomised
+from whet.bench.cpu.limits import Peak
 from whet.bench.cpu.models import peers
 from whet.bench.cpu.place import clock_of
 from whet.bench.networks import NETWORKS
 from whet.compiler.errors import WhetError
+
+_PEAK = "FMA peak"
+_MOMENT = 0.02
+"""Seconds of a measurement of the peak, in each round."""
 
 
 def contest(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -60,12 +67,18 @@ def contest(name: str, options: argparse.Namespace) -> dict[str, Any]:
         calls[library], results[library] = call, list(call())
     if given:
         calls |= given.peers()
+    peak, peaks = Peak(options.threads), []
+    calls[_PEAK] = lambda: peaks.append(peak.flops(_MOMENT))
     samples = harness.interleaved(calls, options.rounds, clock_of(options.threads))
+    del samples[_PEAK]
+    flops = sum(c.flop for c in model.calls) / samples["whet"].median
     return {
         "ms": {n: 1e3 * s.median for n, s in samples.items()},
         "least_ms": {n: 1e3 * s.best for n, s in samples.items()},
         "error": _errors(results, given.exact() if given else None),
         "exact": bool(given),
+        "gflops": flops / 1e9,
+        "of_peak": flops / median(peaks),
         "import_s": imported - begin,
         "build_s": built - imported,
         "kernels": len(model.calls),
@@ -112,7 +125,8 @@ def line(name: str, found: dict[str, Any]) -> str:
         if "onnxruntime" in errors:
             error += f", {errors['whet'] / max(errors['onnxruntime'], 1e-12):.2f} x onnxruntime's"
     return (
-        f"{name}: {times} ms{ratio}; error {error}; import {found['import_s']:.2f} s, build "
+        f"{name}: {times} ms{ratio}; {found['gflops']:.0f} GFLOP/s, "
+        f"{found['of_peak']:.2f} of the FMA peak; error {error}; import {found['import_s']:.2f} s, build "
         f"{found['build_s']:.2f} s, {found['kernels']} calls, arena x {found['arena']:.2f}"
     )
 

@@ -41,6 +41,10 @@ class GpuGraph(Graph):
     def recurrences(self):
         return ()
 
+    def scripts(self):
+        """None: no loop of theirs is bound to threads, and nothing is attached in another's."""
+        return ()
+
     def widened(self, name):
         """A product of matrices, or a sum of squares, whose sum has more bits."""
         a = self._any(2)
@@ -60,6 +64,12 @@ class GpuGraph(Graph):
             lambda i: te.sum(a[i, k].astype(wide) * a[i, k].astype(wide), axis=k),
             name=name,
         )
+
+
+def _loops(stage):
+    """Those over its elements and of its reduction, of which a refused ``rfactor`` leaves two."""
+    data = list(stage.op.axis)
+    return data, [leaf for leaf in stage.leaf_iter_vars if leaf not in data]
 
 
 class GpuSchedule:
@@ -157,7 +167,7 @@ class GpuSchedule:
 
     def _kernel(self, stage):
         """The loops of a stage that stands alone."""
-        data, reduce = list(stage.op.axis), list(stage.op.reduce_axis)
+        data, reduce = _loops(stage)
         if len(data) > 1 and self._often(3):
             data = [self._do(stage.fuse, *data)]
         tags = [t for t in self.width if t != "threadIdx.z" or self._often(4)]
@@ -211,7 +221,7 @@ class GpuSchedule:
     def _inside(self, stage):
         """The loops of a stage inside another one's."""
         shared = stage.scope.startswith("shared")
-        data, reduce = list(stage.op.axis), list(stage.op.reduce_axis)
+        data, reduce = _loops(stage)
         if shared and not self._often(6):
             axis = self._do(stage.fuse, *data) if len(data) > 1 else data[0]
             loops = []

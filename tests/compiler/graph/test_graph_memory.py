@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from whet.compiler.graph import memory
 from whet.compiler.graph.memory import ALIGNMENT, planned
 
 
@@ -22,6 +23,20 @@ def test_the_smallest_gap_is_taken():
     plan = planned(lives)
     assert plan.size == plan.least == 960
     assert {plan.offsets["c"], plan.offsets["d"]} == {640, 832}
+
+
+@pytest.mark.parametrize(
+    "lives",
+    [  # waste by size; some of them by time and by area, too
+        [("a", 256, 1, 3), ("b", 128, 4, 5), ("c", 192, 4, 7), ("d", 192, 3, 5)],
+        [("a", 256, 0, 2), ("b", 128, 1, 4), ("c", 256, 5, 6), ("d", 192, 3, 6), ("e", 128, 2, 4)],
+        [("a", 320, 2, 2), ("b", 320, 2, 3), ("c", 320, 4, 6), ("d", 192, 3, 6)],
+    ],
+)
+def test_other_orders_than_by_size_waste_less(lives, monkeypatch):
+    assert planned(lives).size == planned(lives).least
+    monkeypatch.setattr(memory, "ORDERS", 1)
+    assert planned(lives).size > planned(lives).least
 
 
 def test_nothing():

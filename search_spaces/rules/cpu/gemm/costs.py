@@ -3,6 +3,8 @@
 In cycles of one core, fitted to drawn configs (`benchmarks/cpu_kernels/gemm_estimate.py`) so that
 the config that the estimate likes best is near the best that was measured: Zen's to 36 GEMMs on
 Zen 5 and then 40 on Zen 4, with 256 and 512 bits; those of Intel's servers to 96 with 512 bits.
+These servers' `load` and `back` were weighed by large packed GEMMs beside those: 384×768×3072,
+1024³ and their like.
 What they know of few sets of a cache, clamped rows and B read again was set by hand for Zen.
 """
 
