@@ -127,7 +127,8 @@ def line(name: str, found: dict[str, Any]) -> str:
     return (
         f"{name}: {times} ms{ratio}; {found['gflops']:.0f} GFLOP/s, "
         f"{found['of_peak']:.2f} of the FMA peak; error {error}; "
-        f"import {found['import_s']:.2f} s, build {found['build_s']:.2f} s, {found['kernels']} calls, arena x {found['arena']:.2f}"
+        f"import {found['import_s']:.2f} s, build {found['build_s']:.2f} s, "
+        f"{found['kernels']} calls, arena x {found['arena']:.2f}"
     )
 
 
