@@ -48,8 +48,10 @@ from whet.search_spaces.rules.vectors import lanes_of
 
 # An operand that is read so often is not worth tiles, or copies.
 _FEW_READS = 4
-# Cycles of rows of a matrix that are added up: of a vector at a step, and of its store.
-_STEP, _VECTOR = 1.3, 4.0
+# Cycles of rows of a matrix that are added up: of a vector at a step, of one that lies across two
+# lines beyond that, and of its store.
+_STEP, _SPLIT, _VECTOR = 1.3, 1.0, 4.0
+_LINE = 64  # bytes
 # Fewer elements than this for each thread: the reduction is cut into chunks.
 _FEW = 4
 _LONG = 64  # steps of a reduction that is worth cutting
@@ -85,7 +87,8 @@ class Reduction(Rule):
         costs = costs_of(target)
         first = inf if is_packed(group, form) else matrix
         moved = (g.N - 1) * matrix / costs.caches.rate(matrix) + matrix / costs.caches.rate(first)
-        total = costs.overlapped(steps * (_STEP * g.K + _VECTOR), moved)
+        step = _STEP + _SPLIT * (g.M * dt.itemsize(g.dtype) % _LINE > 0)
+        total = costs.overlapped(steps * (step * g.K + _VECTOR), moved)
         return total / (target.num_threads if worth_threads(group) else 1)
 
     def rewrite(self, group: Group) -> Tensor | None:

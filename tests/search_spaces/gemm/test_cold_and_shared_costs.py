@@ -114,3 +114,54 @@ def test_cold_weights_of_a_convolution():
     assert ahead.begun(far) == pytest.approx(ahead.weights / memory)
     assert ahead.begun(far, 5e6) == pytest.approx(5e6 / memory)
     assert _work(1).cold == _work(1).begun(far) == 0
+
+
+def test_lines_that_are_asked_for_ahead_are_loads():
+    """Those of the next panel, by all steps that meet one; none where a plan asks for its own."""
+
+    def asked(strips: int = 10, block: int = 4, **chosen: Any) -> float:
+        return estimate._asked(_plan(**chosen), 4, strips, block)
+
+    assert asked() == pytest.approx(PANEL / 64 / 4)
+    assert asked(block=64) == asked(order="panels") == pytest.approx(PANEL / 64 / 10)
+    assert asked(k_block=32) == asked()
+    none = ({"pack_b": "whole"}, {"prefetch": 16}, {"order": "panels", "k_block": 32})
+    assert [asked(**chosen) for chosen in none] == [0.0, 0.0, 0.0]
+    g = GemmSize(200, 500, 300, packed=True)
+    wide = {"tile": (5, 80)}
+    assert _cycles(g, _plan(block=1, **wide)) > 1.1 * _cycles(g, _plan(block=4, **wide))
+
+
+def test_loads_queue():
+    """The same operations with more loads take longer, the more so where loads wait for others."""
+    g = GemmSize(240, 256, 960, packed=True)
+
+    def longer(**costs: Any) -> float:
+        tall, wide = (_cycles(g, _plan(tile=tile), **costs) for tile in ((10, 32), (5, 80)))
+        return tall / wide
+
+    assert longer() > longer(queues=False) + 0.02 > longer(load=0.0) + 0.02
+
+
+def test_an_inner_loop_comes_back_to_its_panel_one_tile_later():
+    """What counts is whether the first cache holds a strip and a panel, not the whole block."""
+    c = processor_of(SERVER).costs
+
+    def back(plan: Plan) -> float:
+        moved = [
+            estimate._moved(replace(c, back=share), GemmSize(160, 64, 960), plan, 4, 20, 20)
+            for share in (1.0, 0.0)
+        ]
+        return moved[0] - moved[1]
+
+    strip, panel = 8 * 64 * 4, PANEL * 64
+    again = (20 - 2) * 20 * panel  # of 20 strips in blocks of 16, two meet each panel first
+    assert back(_plan(block=16)) == pytest.approx(again / c.caches.rate(strip + panel))
+    assert back(_plan(block=1)) == 0.0
+
+
+def test_what_is_turned_round_waits_for_its_transfer():
+    g = GemmSize(64, 512, 960, transpose_b=True)
+    waited = [_cycles(g, _plan(pack_b="whole"), turned_read=share) for share in (1.0, 0.0)]
+    far = processor_of(SERVER).costs.caches.rate(960 * 512 * 4)
+    assert waited[0] - waited[1] == pytest.approx(960 * 512 * 4 / far)

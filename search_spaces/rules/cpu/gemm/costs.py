@@ -2,9 +2,8 @@
 
 In cycles of one core, fitted to drawn configs (`benchmarks/cpu_kernels/gemm_estimate.py`) so that
 the config that the estimate likes best is near the best that was measured: Zen's to 36 GEMMs on
-Zen 5 and then 40 on Zen 4, with 256 and 512 bits; those of Intel's servers to 96 with 512 bits.
-These servers' `load` and `back` were weighed by large packed GEMMs beside those: 384×768×3072,
-1024³ and their like.
+Zen 5 and then 40 on Zen 4, with 256 and 512 bits; those of Intel's servers to 96 with 512 bits,
+and then to 36 and 12 packed ones, measured where a search had been, and to what became defaults.
 What they know of few sets of a cache, clamped rows and B read again was set by hand for Zen.
 """
 
@@ -28,13 +27,14 @@ class Costs:
         caches: of the core.
         second_period, second_ways: bytes after which the sets of the second cache begin anew; its
             lines of a set. again_far: bytes a cycle of what the third one delivers in their place.
-        back: the share that counts of what the inner loop over tiles comes back to, of panels that
-            the first cache does not hold; an estimate without it was fitted on Zen.
+        back: the share that counts of what the inner loop over tiles comes back to, one tile later;
+            an estimate without it was fitted on Zen.
         of_batch: operands come from the cache that holds a whole batch of them before a call, not
             those of one GEMM of it.
         hidden: the share of the lesser of work and transfers that the other does not hide.
-        latency: of a sum. load_bound, load: of a load, alone and beside others. share: of
-            operations that loads do not hide.
+        latency: of a sum. load_bound, load: of a load, alone and beside others. queues: whether it
+            takes the more, the more of them there are in a cycle. share: of operations that loads
+            do not hide.
         loop: of a loop's step. tile: to begin and end a tile. body: of an unrolled operation.
         store: of a vector, where none, one or both edges of the tiles are ragged.
         scattered: of an element of a vector that is stored across rows.
@@ -55,6 +55,8 @@ class Costs:
         square, rest, element, vector: to copy an element turned round: in squares, in squares that
             leave a rest, one by one; to copy a vector.
         turned_far: of an element turned round that leaves the second cache before it is read.
+        turned_read: the share of the transfer of what is turned round that a copy waits for; an
+            estimate without it was fitted on Zen.
         written: how much longer a copy takes to be written and read than to be read again.
         part_sums: bytes of a part's sums that move for each: it is written, and read again.
         fork: until threads have begun and ended. torn: of a line that two of them write at a time.
@@ -72,6 +74,7 @@ class Costs:
     latency: float = 4.4
     load_bound: float = 0.76
     load: float = 0.08
+    queues: bool = False
     share: float = 0.05
     loop: float = 0.74
     tile: float = 7.7
@@ -100,6 +103,7 @@ class Costs:
     element: float = 2.0
     vector: float = 2.7
     turned_far: float = 0.7
+    turned_read: float = 0.0
     written: float = 4.0
     part_sums: float = 2.0
     fork: float = 4000.0
@@ -114,33 +118,36 @@ class Costs:
 
 ZEN = Costs()
 INTEL_SERVER = Costs(
-    caches=Caches(((19800, 236.0), (1330000, 43.2), (49700000, 7.65), (inf, 5))),
+    caches=Caches(((19800, 236.0), (900000, 43.2), (25000000, 7.65), (inf, 5))),
     again_far=1.79,
-    back=0.25,
+    back=1.0,
     of_batch=True,
     hidden=0.37,
     load_bound=0.468,
-    load=0.16,
+    load=0.3,
+    queues=True,
     tile=7.96,
     scattered=8.0,
     segment=20.0,
     masked=1.21,
-    sums=2.5,
+    sums=6.0,
     displaced=0.449,
     displaced_b=2.1,
-    far=(0.499, 1.4, 46.8, 60.0),
-    near=1.04,
-    late=(0.3, 0.3, 0.15, 0.6),
+    far=(0.499, 1.4, 30.0, 60.0),
+    near=2.0,
+    late=(0.3, 0.3, 0.1, 0.15),
     along=0.968,
     streams=32,
     again=0.518,
     in_time=102.0,
     strided=7.33,
     strided_far=7.35,
-    square=0.3,
+    square=0.5,
     rest=0.63,
     element=3.2,
     vector=3.02,
+    turned_read=1.0,
+    page=100.0,
 )
 
 

@@ -21,6 +21,7 @@ _WAYS, _FEWEST_WAYS, _FULL = 11, 8, 0.875  # lines of a set; where there are few
 _POINTERS = 8  # rows of A whose places are not loaded
 _APART, _RUN = 1024, 4096  # bytes from row to row; of each of a few rows that are read in order
 _WIDE, _ROWS_AT_ONCE = 2048, 64  # bytes of a row of the result; rows whose pages are at hand
+_CROWD = 1.3  # loads a cycle beyond which each one more takes the same
 _PAGES, _SPREAD = 3072, (2, 4)  # that are found at once, the part for rows on pages of their own
 
 
@@ -51,11 +52,12 @@ def cycles(g: GemmSize, plan: Plan, processor: Processor, threads: int = 1) -> f
         else:
             strips = -(-strips // block) * block
     accumulators, blocks_of_k = mr * vectors, -(-g.K // (plan.k_block or g.K))
-    loads = mr + vectors
+    loads = mr + vectors + _asked(plan, size, strips, block)
     slow = max(1.0, plan.vector_bits / at_once)  # what works in steps leaves slots to others
     operations = accumulators / 2 * slow
     step = max(operations, c.load_bound * loads, c.latency)
-    step += c.load * loads / slow + c.share * operations
+    crowd = min(loads / step, _CROWD) if c.queues else 1.0
+    step += c.load * loads * crowd / slow + c.share * operations
     step += c.loop / plan.unroll_k + c.body * accumulators * plan.unroll_k
     step += _displaced(c, g, plan, size, strips, step if slow > 1 else 0.0)
     if plan.prefetch:
@@ -84,6 +86,14 @@ def cycles(g: GemmSize, plan: Plan, processor: Processor, threads: int = 1) -> f
     shared = total * heaviest_share(steps, threads, best_grain(steps, threads, last), last)
     others = _torn(c, g, plan, size) + _away(c, g, plan, size, threads)
     return shared + others + c.fork * _forks(g, plan) + begun
+
+
+def _asked(plan: Plan, size: int, strips: int, block: int) -> float:
+    """Lines that a step asks for: the next panels come from memory while these are at work."""
+    if plan.pack_b != "ahead" or plan.prefetch or (plan.k_block and plan.order == "panels"):
+        return 0.0
+    meets = strips if plan.order == "panels" else min(block, strips)
+    return plan.nr * size / _LINE / meets
 
 
 def _torn(c: Costs, g: GemmSize, plan: Plan, size: int) -> float:
@@ -213,10 +223,9 @@ def _moved(c: Costs, g: GemmSize, plan: Plan, size: int, strips: int, panels: in
         outer * blocks_of_k * (others - 1) * block * stays / c.caches.rate(block * stays + passing)
     )
     total += (outer - 1) * blocks_of_k * others * passing / c.caches.rate(whole)
-    # within a block the inner loop comes back to what passes
-    if passing > c.caches.first:
-        back = (tiles - outer) * blocks_of_k * others * passing
-        total += c.back * back / c.caches.rate(passing + block * stays)
+    # within a block the inner loop comes back to what passes, one tile later
+    back = (tiles - outer) * blocks_of_k * others * passing
+    total += c.back * back / c.caches.rate(passing + stays)
     if plan.k_block:
         sums = block * (plan.nr * g.N if plan.order == "panels" else plan.mr * g.M) * size
         total += 2 * blocks_of_k * g.N * g.M * size / c.caches.rate(sums + block * stays)
@@ -262,6 +271,7 @@ def _copies(c: Costs, g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
             if width >= sets_of(g.K * size) * _FEWEST_WAYS:  # a line is gone before its second half
                 each += c.turned_far
             each += c.turned_far if held * g.K * size > c.caches.second else 0.0
+            each += c.turned_read * size / c.caches.rate(extent * g.K * size)
         copy = held * g.K * size  # beside what it is made from
         speed = c.caches.rate(copy if 2 * copy <= c.caches.third else inf)
         total += extent * g.K * (each + c.written * size / speed)
