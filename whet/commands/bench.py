@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from whet.commands.words import is_model, load_module, sizes_of, value
+from whet.commands.words import is_model, load_module, sizes_at, sizes_of, value
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class _Negative(click.Command):
 @click.option("--rounds", type=click.IntRange(1), help="Default: 60 of 5 ms, on a GPU 15.")
 @click.option("--plot", metavar="FILE", help="Draw the roofline: FILE.svg, or FILE.png.")
 @click.option("--shape", multiple=True, metavar="NAME=SIZES", help="Of a model: batch=1.")
+@click.option("--at", multiple=True, metavar="NAME=SIZE", help="Of a model's range: batch=8.")
 @click.option("--compile/--no-compile", "compiled", default=True, help="torch.compile as a peer.")
 def command(
     op: str,
@@ -57,6 +58,7 @@ def command(
     rounds: int | None,
     plot: str | None,
     shape: tuple[str, ...],
+    at: tuple[str, ...],
     compiled: bool,
 ) -> None:
     """OP, a template, with its arguments: default, tuned, peers and the machine's limits.
@@ -73,6 +75,8 @@ def command(
     Of MODEL.onnx the peers are onnxruntime and OpenVINO, held to float32:
 
     whet bench model.onnx --shape batch=1 --log whet.db
+
+    whet bench model.onnx --shape batch=1..64 --at batch=8
     """
     if is_model((op,)):
         said = click.get_current_context().get_parameter_source("compiled")
@@ -80,10 +84,11 @@ def command(
             raise click.UsageError(
                 "--module and --compile are for an operator, and not for a model"
             )
-        _model(op, args, shape, target, threads, device, log, rounds, trials, plot)
+        _model(op, args, shape, at, target, threads, device, log, rounds, trials, plot)
         return
-    if shape:
-        raise click.UsageError("--shape is for a model: whet bench model.onnx --shape batch=1")
+    if shape or at:
+        word = "--shape" if shape else "--at"
+        raise click.UsageError(f"{word} is for a model: whet bench model.onnx --shape batch=1")
     gpu = device is not None or target.split()[:1] == ["cuda"]
     chosen = _on_gpu(target, device or "cuda:0") if gpu else _on_cores(target, threads)
     from whet.autotune import create_task
@@ -109,6 +114,7 @@ def _model(
     file: str,
     args: tuple[str, ...],
     shape: tuple[str, ...],
+    at: tuple[str, ...],
     target: str,
     threads: int | None,
     device: str | None,
@@ -131,7 +137,8 @@ def _model(
     shapes, named = dict(map(sizes_of, shape)), target
     if threads is not None:
         named = f"{target} -num_threads={threads}"
-    bench_model(file, shapes, _on_cores(target, threads).target, named, log, rounds)
+    sizes = [sizes_at(one) for one in at]
+    bench_model(file, shapes, sizes, _on_cores(target, threads).target, named, log, rounds)
 
 
 @dataclass(frozen=True)

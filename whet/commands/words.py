@@ -242,6 +242,18 @@ def sizes_of(said: str) -> tuple[str, Any]:
     return name, numbers[0] if len(numbers) == 1 else numbers
 
 
+def sizes_at(said: str) -> dict[str, int]:
+    """The names of ranges with a size of each: ``batch=8,length=128``.
+
+    Raises:
+        click.UsageError: it is something else.
+    """
+    parts = [re.fullmatch(r"\s*(.+?)\s*=\s*(\d+)\s*", part) for part in said.split(",")]
+    if None in parts:
+        raise click.UsageError(f"--at {said!r}: e.g. batch=8, or batch=8,length=128")
+    return {part[1]: int(part[2]) for part in parts if part}
+
+
 def _size(said: str) -> Any:
     """A size, or a range of sizes."""
     low, is_range, high = said.partition("..")

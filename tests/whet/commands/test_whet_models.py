@@ -130,9 +130,62 @@ def test_wrong_words(command, words, why):
     assert done.exit_code == 2 and why in done.output
 
 
-@pytest.mark.parametrize("command", [show, bench])
-def test_one_size_at_a_time(file, command):
-    done = said(command, file[0], "--shape", "batch=1,8")
+def _contestants(output):
+    """Of each comparison what ran: its first column."""
+    found = []
+    for line in output.splitlines():
+        if line.lstrip().startswith("median"):
+            found.append([])
+        elif line.endswith(("e-07", "e-08", "0.0e+00")):
+            found[-1].append(line.partition("  ")[0])
+    return found
+
+
+def test_bench_of_a_range_is_at_its_ends_and_beside_models_of_one_size(file, monkeypatch):
+    monkeypatch.chdir(file[0].parent)
+    words = file[0], "--target", TARGET, "--rounds", "2"
+    done = said(bench, *words, "--shape", "batch=1..5")
+    assert done.exit_code == 0, done.output
+    assert "model.onnx, batch=1: " in done.output and "model.onnx, batch=5: " in done.output
+    for found in _contestants(done.output):
+        assert {"default", "default, any size", "onnxruntime"} <= set(found)
+    assert done.output.count("not tuned: no whet.db") == 1
+    tasks, _ = zip(*whet.model_tasks("model.onnx", {"batch": 3}, TARGET))
+    whet.tune(tasks, trials=len(tasks), log="whet.db", progress=False)
+    done = said(bench, *words, "--shape", "x=1..5,6", "--at", "x[0]=3")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("model.onnx: ")
+    (found,) = _contestants(done.output)
+    assert {"default", "tuned", "default, any size"} <= set(found)
+
+
+def test_bench_of_several_sizes_is_at_each(file, monkeypatch):
+    monkeypatch.chdir(file[0].parent)
+    done = said(bench, file[0], "--shape", "batch=1,4", "--target", TARGET, "--rounds", "2")
+    assert done.exit_code == 0, done.output
+    assert [line for line in done.output.splitlines() if line.startswith("model.onnx, batch=")]
+    assert len(_contestants(done.output)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--shape", "batch=1..8", "--at", "batch=9"], "it is outside of --shape batch=1..8"),
+        (["--shape", "batch=1..8", "--at", "n=3"], "of each range is needed\n  --at batch=1"),
+        (["--shape", "batch=1..8", "--at", "batch"], "--at 'batch': e.g. batch=8"),
+        (
+            ["--shape", "batch=8", "--at", "batch=8"],
+            "no size is a range, such as --shape",
+        ),
+    ],
+)
+def test_wrong_sizes_of_a_range(file, words, why):
+    done = said(bench, file[0], *words)
+    assert done.exit_code == 2 and why in done.output
+
+
+def test_a_table_is_of_one_size(file):
+    done = said(show, file[0], "--shape", "batch=1,8")
     assert done.exit_code == 2
     assert "--shape batch=1,8 names 2 sizes, and a" in done.output
     assert done.output.endswith(" is of one\n  --shape batch=1\n")
@@ -202,7 +255,8 @@ def test_ctrl_c_is_said(file, monkeypatch, capsys):
 
 def test_words_of_models_are_for_models():
     assert "are for a model" in said(show, "whet.db", "--measure").output
-    assert "--shape is for a model" in said(bench, "matmul", "8", "8", "8", "--shape", "n=1").output
+    for word in (["--shape", "n=1"], ["--at", "n=1"]):
+        assert f"{word[0]} is for a model" in said(bench, "matmul", "8", "8", "8", *word).output
 
 
 def test_layers_keep_boxes_apart_and_edges_downwards(seeds):

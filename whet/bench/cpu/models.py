@@ -77,7 +77,7 @@ def compare(
     """Time compiled models and the peers in turns.
 
     Args:
-        models: ours, ``"default"`` first.
+        models: ours, ``"default"`` first, whose sizes are numbers.
         proto: the ``ModelProto`` that they were compiled from.
         inputs: arrays, in order.
         threads: of ours and of each peer.
@@ -88,7 +88,7 @@ def compare(
     calls, left_out = peers(proto.SerializeToString(), named, threads)
     results: dict[str, Outputs] = {name: call() for name, call in calls.items()}
     for name, model in models.items():
-        out = [np.full(v.shape, 77, v.dtype) for v in model.outputs]
+        out = [np.full(v.shape, 77, v.dtype) for v in first.outputs]
         model.run(inputs, out)
         results[name] = out
         calls[name] = _call(model, inputs, out)

@@ -1,8 +1,9 @@
-"""`whet bench model.onnx`: a compiled model beside onnxruntime and OpenVINO."""
+"""`whet bench model.onnx`: a compiled model beside onnxruntime and OpenVINO, at some sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,9 @@ import click
 from whet.commands.models.words import (
     DEFAULT_LOG,
     default_log,
+    has_range,
     in_shell_words,
-    read_of_one,
+    ranges_of,
     tune_words,
 )
 
@@ -27,31 +29,98 @@ ROUNDS = 30
 def bench_model(
     file: str,
     shapes: Mapping[str, Any],
+    at: Sequence[Mapping[str, int]],
     target: Target,
     named: str,
     log: str | None,
     rounds: int | None,
 ) -> None:
-    """Compare a model, untuned and tuned, with its peers, and print it.
+    """Compare a model, untuned and tuned, with its peers at each set of sizes, and print it.
+
+    Of a range the model that takes any of its sizes runs beside the one that was compiled for one.
 
     Args:
         file: the model.
         shapes: an input's or a dimension's name -> its sizes.
+        at: sizes of the ranges, symbol -> its number; none: the least and the greatest of each.
         target: a CPU's, with its threads.
         named: the target as a command line has it.
         log: where tuned configs come from; None: ``whet.db``, if it is there.
         rounds: how often each is timed.
     """
     from whet.bench.cpu.models import compare, drawn_inputs
+    from whet.frontends.onnx.file import loaded
 
     tune = tune_words(file, shapes, named, log)
     with in_shell_words(tune):
-        read = read_of_one("whet bench", file, shapes, "a comparison")
-        models = _models(file, shapes, target, named, default_log(log), tune)
-    inputs = drawn_inputs(models["default"].inputs)
-    found = compare(models, read, inputs, target.num_threads, rounds or ROUNDS)
-    for line in said(found, Path(file).name, target, models):
-        click.echo(line)
+        read = loaded(file)
+        sets = _sets_of_sizes({i.name for i in read.graph.input}, shapes, at)
+        log = default_log(log)
+        if log is None:
+            click.echo(f"not tuned: no {DEFAULT_LOG}: {tune}", err=True)
+        of_any = _models(file, shapes, target, named, log, "") if has_range(shapes) else {}
+        for k, sizes in enumerate(sets):
+            models = _models(file, sizes, target, named, log, tune if k == 0 else "")
+            models |= {f"{name}, any size": model for name, model in of_any.items()}
+            inputs = drawn_inputs(models["default"].inputs)
+            found = compare(models, read, inputs, target.num_threads, rounds or ROUNDS)
+            title = Path(file).name if len(sets) == 1 else f"{Path(file).name}, {_text(sizes)}"
+            for line in said(found, title, target, models):
+                click.echo(line)
+
+
+def _sets_of_sizes(
+    inputs: set[str], shapes: Mapping[str, Any], at: Sequence[Mapping[str, int]]
+) -> list[dict[str, Any]]:
+    """What is compared: sizes without ranges, of each dimension one.
+
+    Args:
+        inputs: the names of a model's; other names are dimensions'.
+        shapes, at: as of :func:`bench_model`.
+
+    Raises:
+        click.UsageError: ``at`` does not have each range once, or is outside of it.
+    """
+    ranges = ranges_of(shapes)
+    for sizes in at:
+        _check_at(sizes, ranges)
+    ends = [{n: r.low for n, r in ranges.items()}, {n: r.high for n, r in ranges.items()}]
+    found = []
+    for sizes in at or (ends if ranges else [{}]):
+        several: dict[str, list[Any]] = {}
+        for name, given in shapes.items():
+            if name in inputs and isinstance(given, tuple):
+                shape = (sizes.get(f"{name}[{k}]", x) for k, x in enumerate(given))
+                several[name] = [tuple(shape)]
+            else:
+                one = given if isinstance(given, tuple) else (given,)
+                several[name] = [sizes.get(name, x) for x in one]
+        found += [dict(zip(several, each)) for each in product(*several.values())]
+    return found
+
+
+def _check_at(sizes: Mapping[str, int], ranges: Mapping[str, Any]) -> None:
+    """Refuse sizes that are not one of each range.
+
+    Raises:
+        click.UsageError: what is wrong, and what would be right.
+    """
+    text = ",".join(f"{name}={size}" for name, size in sizes.items())
+    if not ranges:
+        raise click.UsageError(f"--at {text}: no size is a range, such as --shape batch=1..64")
+    if sizes.keys() != ranges.keys():
+        wanted = ",".join(f"{name}={r.low}" for name, r in ranges.items())
+        raise click.UsageError(f"--at {text}: a size of each range is needed\n  --at {wanted}")
+    for name, size in sizes.items():
+        if not ranges[name].low <= size <= ranges[name].high:
+            said = f"{name}={ranges[name].low}..{ranges[name].high}"
+            raise click.UsageError(f"--at {text}: it is outside of --shape {said}")
+
+
+def _text(shapes: Mapping[str, Any]) -> str:
+    """Sizes in a title: ``batch=8, x=1,3,224,224``."""
+    each = (x if isinstance(x, tuple) else (x,) for x in shapes.values())
+    return ", ".join(f"{name}={','.join(map(str, x))}" for name, x in zip(shapes, each))
 
 
 def _models(
@@ -62,19 +131,32 @@ def _models(
     log: str | None,
     tune: str,
 ) -> dict[str, Model]:
-    """The untuned model, and the tuned one where the log has something of it."""
+    """The untuned model, and the tuned one where the log has something of it.
+
+    Args:
+        tune: the command that tunes it, which is said where it is not; "": nothing is.
+    """
     import whet
 
     models = {"default": whet.compile(file, shapes, target=target)}
     if log is None:
-        click.echo(f"not tuned: no {DEFAULT_LOG}: {tune}", err=True)
         return models
     tuned = whet.compile(file, shapes, target=named, log=log)
-    if any(c.tuned_by is not None and c.tuned_by.trial is not None for c in tuned.calls):
+    if is_tuned(tuned):
         models["tuned"] = tuned
-    else:
+    elif tune:
         click.echo(f"not tuned: {log} has nothing of this model: {tune}", err=True)
     return models
+
+
+def is_tuned(model: Model) -> bool:
+    """Whether a trial of a log chose one of its kernels."""
+    groups = getattr(model, "groups", None)
+    if groups is None:
+        by = [c.tuned_by for c in model.calls]
+    else:
+        by = [t for group in groups for t in group.tuned_by]
+    return any(t is not None and t.trial is not None for t in by)
 
 
 def said(found: ModelComparison, name: str, target: Target, models: dict[str, Model]) -> list[str]:

@@ -65,7 +65,7 @@ def show_model(
     chosen, steps, tuned = _target(target, device), Steps(f"reading {file}"), default_log(tuned)
     tuning = TuneModel(file, shapes, target or (chosen.kind.name if device else None), device or "")
     with in_shell_words(tuning.command(tuned or DEFAULT_LOG)):
-        read = read_of_one("whet show", file, shapes, "a table")
+        read = read_of_one(file, shapes)
         steps.at("its graph")
         graph = optimized(whet.from_onnx(read, shapes))
         with contextlib.nullcontext() if tuned is None else log_of_model(tuned, tuning, chosen):

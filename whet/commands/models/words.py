@@ -40,14 +40,12 @@ def default_log(log: str | None) -> str | None:
     return DEFAULT_LOG if log is None and Path(DEFAULT_LOG).is_file() else log
 
 
-def read_of_one(command: str, file: str, shapes: Mapping[str, Any], what: str) -> Any:
-    """The ``ModelProto`` in a file, whose sizes are one set.
+def read_of_one(file: str, shapes: Mapping[str, Any]) -> Any:
+    """The ``ModelProto`` in a file, for a table of one set of sizes.
 
     Args:
-        command: that was typed.
         file: the model's.
         shapes: a name -> its size or sizes.
-        what: is of one size: a table, a comparison.
 
     Raises:
         click.UsageError: several sizes are named.
@@ -58,26 +56,31 @@ def read_of_one(command: str, file: str, shapes: Mapping[str, Any], what: str) -
     read = loaded(file)
     inputs = {i.name for i in read.graph.input}
     for name, given in shapes.items():
-        if has_range({name: given}):
-            raise click.UsageError(
-                f"{command}: --shape {name} is a range, and {what} is of one size\n"
-                f"  --shape {name}=1"
-            )
         if name not in inputs and isinstance(given, tuple):
             said = ",".join(map(str, given))
             raise click.UsageError(
-                f"{command}: --shape {name}={said} names {len(given)} sizes, "
-                f"and {what} is of one\n  --shape {name}={given[0]}"
+                f"whet show: --shape {name}={said} names {len(given)} sizes, "
+                f"and a table is of one\n  --shape {name}={given[0]}"
             )
     return read
 
 
-def has_range(shapes: Mapping[str, Any]) -> bool:
-    """True where a size stays a symbol."""
+def ranges_of(shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """The ranges among sizes by their symbols: a dimension's name, or an input's, as ``x[0]``."""
     from whet.compiler.graph.symbolic.sizes import Dynamic
 
-    each = (given if isinstance(given, tuple) else (given,) for given in shapes.values())
-    return any(isinstance(x, Dynamic) for given in each for x in given)
+    found = {}
+    for name, given in shapes.items():
+        several = isinstance(given, tuple)
+        for k, size in enumerate(given if several else (given,)):
+            if isinstance(size, Dynamic):
+                found[f"{name}[{k}]" if several else name] = size
+    return found
+
+
+def has_range(shapes: Mapping[str, Any]) -> bool:
+    """True where a size stays a symbol."""
+    return bool(ranges_of(shapes))
 
 
 def tune_words(file: str, shapes: Mapping[str, Any], target: str | None, log: str | None) -> str:
