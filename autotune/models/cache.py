@@ -74,9 +74,7 @@ class ModelCache:
         return self._found(key, ".model", lambda index, data: _model(index, data, device))
 
     def keep_model(self, key: str, model: Model | BucketModel) -> None:
-        """Keep a model, if it can be; of buckets for a GPU the kernels alone are kept."""
-        if model.on_device and isinstance(model, BucketModel):
-            return
+        """Keep a model, if it can be."""
         described, kernels = image.described(model), image.kernels_of(model).values()
         if model.on_device:
             described["uploads"], constants = imported(f"{_OF_DEVICES}:uploads_of")(model)
@@ -143,7 +141,8 @@ def _model(
     functions, own = artifacts[:many], artifacts[many:]
     kernels = {a.signatures[0].name: Module.from_artifact(a) for a in own}
     if not functions:
-        found: Model = imported(f"{_OF_DEVICES}:restored")(described, kernels, constants, device)
+        restored = imported(f"{_OF_DEVICES}:restored")
+        found: Model | BucketModel = restored(described, kernels, constants, device)
         return found
     linked = [image.linked(one, kernels) for one in functions]
     return image.restored(described, linked, kernels, constants)

@@ -92,7 +92,7 @@ class BucketModel:
             path, name, more: as of a model; ``more`` are models of the same buckets.
 
         Raises:
-            ArtifactError: as of a model; or it is for a GPU, whose buckets have a file each.
+            ArtifactError: as of a model.
         """
         imported("whet.compiler.graph.package:write")(self, path, name, more)
 

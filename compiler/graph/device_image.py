@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from whet.compiler.abi.layout import numpy_dtype
 from whet.compiler.abi.signature import BufferParam
+from whet.compiler.graph.buckets import BucketModel
 from whet.compiler.graph.device_constants import DeviceConstants, Upload
 from whet.compiler.graph.device_model import DeviceModel
 from whet.compiler.graph.executor import ARENA, CONSTANTS
-from whet.compiler.graph.image import Json, description_of
+from whet.compiler.graph.image import Json, description_of, models_of
 from whet.compiler.graph.launches import functions_of
 from whet.compiler.graph.memory import ALIGNMENT
 from whet.compiler.graph.model import Model
@@ -37,8 +38,13 @@ class OnDevice(Protocol):
     def constants(self) -> DeviceConstants: ...
 
 
-def uploads_of(model: OnDevice) -> tuple[Json, np.ndarray]:
-    """The uploads of a model as JSON-able data, and the bytes of their sources."""
+def uploads_of(model: OnDevice | BucketModel) -> tuple[Json, np.ndarray]:
+    """The uploads of a model as JSON-able data, and the bytes of their sources.
+
+    All buckets have one memory of constants.
+    """
+    if isinstance(model, BucketModel):
+        model = cast(OnDevice, models_of(model)[0])
     found: list[Json] = []
     pieces: list[tuple[int, np.ndarray]] = []
     end = 0
@@ -59,7 +65,7 @@ def uploads_of(model: OnDevice) -> tuple[Json, np.ndarray]:
 
 def restored(
     data: Json, kernels: Mapping[str, Module], sources: np.ndarray, device: Device | None
-) -> Model:
+) -> Model | BucketModel:
     """The model that :func:`~whet.compiler.graph.image.described` described.
 
     Args:
@@ -77,12 +83,19 @@ def restored(
         for offset, many in zip(upload.offsets, _filled(upload), strict=True):
             _check_inside("an upload", offset, many, size)
     held = DeviceConstants(size, uploads, device or Device("cuda"))
+    if "buckets" in data:
+        return BucketModel([_restored(one, kernels, held) for one in data["buckets"]])
+    return _restored(data, kernels, held)
+
+
+def _restored(data: Json, kernels: Mapping[str, Module], held: DeviceConstants) -> Model:
+    """A model of one size, or with symbols."""
     if "ranges" in data:
         found: Model = imported(_OF_SYMBOLS)(data, kernels, held)
         return found
     inputs, outputs, arena, calls = description_of(data, kernels)
     sizes = {v.name: v.bytes for v in (*inputs, *outputs)}
-    sizes |= {ARENA: arena.size, CONSTANTS: size}
+    sizes |= {ARENA: arena.size, CONSTANTS: held.size}
     for call in calls:
         params = functions_of(kernels[call.kernel])[0].signature.params
         for place, param in zip(call.places, params, strict=True):

@@ -64,8 +64,8 @@ def write(
 
     Raises:
         ArtifactError: a model was loaded from a package, the name is none, there is no C compiler
-            for its code, ``more`` are other models or for a processor that is there already, it
-            is of buckets for a GPU, or the file cannot be written.
+            for its code, ``more`` are other models or for a processor that is there already, or
+            the file cannot be written.
     """
     from whet.compiler.installed import installed_versions
     from whet.compiler.runtime.package.link import replace_file
@@ -112,12 +112,6 @@ def _check_alike(request: str, models: Sequence[AnyModel]) -> None:
 def _described(request: str, model: AnyModel) -> tuple[Library, bytes, Json, memoryview]:
     """A model's library and its bytes, its description, its constants."""
     if model.on_device:
-        if isinstance(model, BucketModel):
-            raise ArtifactError(
-                request,
-                f"a GPU's model in a file has no buckets, and this one has {len(model.buckets)}",
-                "export each: for sizes, one in model.buckets.items(): one.export(...)",
-            )
         return _described_on_device(request, model)
     from whet.compiler.runtime.package.link import level_name, linked, needs_of
 
@@ -137,7 +131,7 @@ def _described_on_device(request: str, model: Any) -> tuple[Library, bytes, Json
     from whet.compiler.graph.device_image import uploads_of
     from whet.compiler.runtime.package.link import arch_of_gpu, gpu_data
 
-    kernels = list(model._kernels.values())
+    kernels = list(kernels_of(model).values())
     if not kernels:
         raise ArtifactError(request, "the model has no kernel: all it gives is known or given")
     arch = arch_of_gpu(Target(kernels[0].artifact.target))
@@ -222,7 +216,7 @@ def loaded(
         if library.kind == "cuda":
             modules = [data_module(request, text.encode()) for text in json.loads(code)]
             kernels = {m.entry_name: m for m in modules}
-            on_device: Model = imported(_OF_DEVICES)(entry, kernels, constants, device)
+            on_device: AnyModel = imported(_OF_DEVICES)(entry, kernels, constants, device)
             return on_device
         module = code_of(request, library, code)
         others = {m.entry_name: m for m in module.imported_modules}

@@ -135,6 +135,27 @@ def test_packages_and_the_cache_hold_it(model, tmp_path, monkeypatch):
         loaded(drawn(6, 3, 8))
 
 
+def test_buckets_are_packed_and_kept(tmp_path, monkeypatch):
+    """In one file, their weights once; from the cache without a build."""
+    shapes = [dict(zip(RANGES, sizes)) for sizes in ((1, 4), (3, 16))]
+    given = {"target": TARGET, "device": EMULATOR, "cache": tmp_path / "cache"}
+    built = whet.compile(proto(), shapes, **given)
+    built.export(tmp_path / "both.whet")
+    monkeypatch.setattr(driver, "build", None)
+    again = whet.compile(proto(), shapes, **given)
+    loaded = whet.load(tmp_path / "both.whet", device=EMULATOR)
+    assert list(loaded.buckets) == list(built.buckets) == [((1, 4, 8),), ((3, 16, 8),)]
+    for sizes in ((1, 4), (3, 16)):
+        x = drawn(*sizes, 8)
+        wanted = built(x)
+        np.testing.assert_allclose(wanted, exact(x), rtol=1e-4, atol=1e-5)
+        assert again(x).tobytes() == loaded(x).tobytes() == wanted.tobytes()
+    (held,) = {one.constants for one in loaded.buckets.values()}
+    assert held.size == next(iter(built.buckets.values())).constants.size
+    with pytest.raises(ArgumentError, match="no bucket has these sizes"):
+        loaded(drawn(2, 4, 8))
+
+
 def test_kernels_one_by_one(model):
     x = drawn(3, 16, 8)
     found = model.dump(x)

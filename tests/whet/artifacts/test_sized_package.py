@@ -192,11 +192,16 @@ def test_each_processor_takes_its_level(tmp_path, monkeypatch):
 
 def changes(name):
     """Wrong descriptions of a model."""
-    if name == "buckets":
+    if name.startswith("buckets"):
         yield lambda m: m["buckets"].append(m["buckets"][0])
-        yield lambda m: m["buckets"].reverse()
+        if name == "buckets":
+            yield lambda m: m["buckets"].reverse()
+        else:
+            yield lambda m: m["uploads"].update(size=0)
+            yield lambda m: m["buckets"][1]["calls"][0].update(kernel="nothing")
         yield lambda m: m.update(buckets=7)
-        yield lambda m: m["buckets"][1]["arena"].update(size=1 << 50)
+        size = 1 << 50 if name == "buckets" else 0
+        yield lambda m: m["buckets"][1]["arena"].update(size=size)
         return
     length = ["length", 1, 40]
     code = (  # what a CPU's checks in each call
@@ -229,11 +234,12 @@ def changes(name):
         yield lambda m, s=size: m["arena"].update(size=s)
 
 
-@pytest.mark.parametrize("name", ["ranges", "buckets", "device"])
+@pytest.mark.parametrize("name", ["ranges", "buckets", "device", "buckets on a device"])
 def test_hostile_indices_are_refused(name, packages, tmp_path):
-    if name == "device":
+    if name.endswith("device"):
         ranges = {n: whet.dynamic(*r) for n, r in RANGES.items()}
-        model = whet.compile(proto(), ranges, "cuda -arch=sm_80", cache=False)
+        sizes = ranges if name == "device" else BUCKETS
+        model = whet.compile(proto(), sizes, "cuda -arch=sm_80", cache=False)
         packages = {name: tmp_path / "net.whet"}
         model.export(packages[name])
     data = packages[name].read_bytes()
