@@ -45,12 +45,8 @@ def cycles(g: GemmSize, plan: Plan, processor: Processor, threads: int = 1) -> f
     plan = replace(plan, tail=0) if plan.tail else plan
     lanes = plan.lanes_of(g.dtype)
     mr, vectors = plan.mr, plan.nr // lanes
-    strips, panels, block = -(-g.N // mr), -(-g.M // plan.nr), plan.block_of(g)
-    if plan.k_block:  # whose sums are in memory: a block of tiles is whole, even at the end
-        if plan.order == "panels":
-            panels = -(-panels // block) * block
-        else:
-            strips = -(-strips // block) * block
+    block = plan.block_of(g)
+    strips, panels = _tiles(g, plan, block)
     accumulators, blocks_of_k = mr * vectors, -(-g.K // (plan.k_block or g.K))
     loads = mr + vectors + _asked(plan, size, strips, block)
     slow = max(1.0, plan.vector_bits / at_once)  # what works in steps leaves slots to others
@@ -86,6 +82,17 @@ def cycles(g: GemmSize, plan: Plan, processor: Processor, threads: int = 1) -> f
     shared = total * heaviest_share(steps, threads, best_grain(steps, threads, last), last)
     others = _torn(c, g, plan, size) + _away(c, g, plan, size, threads)
     return shared + others + c.fork * _forks(g, plan) + begun
+
+
+def _tiles(g: GemmSize, plan: Plan, block: int) -> tuple[int, int]:
+    """Strips of A and panels of B."""
+    strips, panels = -(-g.N // plan.mr), -(-g.M // plan.nr)
+    if plan.k_block:  # whose sums are in memory: a block of tiles is whole, even at the end
+        if plan.order == "panels":
+            panels = -(-panels // block) * block
+        else:
+            strips = -(-strips // block) * block
+    return strips, panels
 
 
 def _asked(plan: Plan, size: int, strips: int, block: int) -> float:
