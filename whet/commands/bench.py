@@ -81,9 +81,7 @@ def command(
     if is_model((op,)):
         said = click.get_current_context().get_parameter_source("compiled")
         if module is not None or said is ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                "--module and --compile are for an operator, and not for a model"
-            )
+            raise click.UsageError("--module and --compile are for an operator, not for a model")
         _model(op, args, shape, at, target, threads, device, log, rounds, trials, plot)
         return
     if shape or at:
