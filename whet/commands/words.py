@@ -251,7 +251,10 @@ def sizes_at(said: str) -> dict[str, int]:
     parts = [re.fullmatch(r"\s*(.+?)\s*=\s*(\d+)\s*", part) for part in said.split(",")]
     if None in parts:
         raise click.UsageError(f"--at {said!r}: e.g. batch=8, or batch=8,length=128")
-    return {part[1]: int(part[2]) for part in parts if part}
+    sizes = {part[1]: int(part[2]) for part in parts if part}
+    if len(sizes) < len(parts):
+        raise click.UsageError(f"--at {said!r}: each name once; each --at is compared by itself")
+    return sizes
 
 
 def _size(said: str) -> Any:
