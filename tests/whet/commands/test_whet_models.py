@@ -173,6 +173,7 @@ def test_bench_of_several_sizes_is_at_each(file, monkeypatch):
         (["--shape", "batch=1..8", "--at", "batch=9"], "it is outside of --shape batch=1..8"),
         (["--shape", "batch=1..8", "--at", "n=3"], "of each range is needed\n  --at batch=1"),
         (["--shape", "batch=1..8", "--at", "batch"], "--at 'batch': e.g. batch=8"),
+        (["--shape", "batch=1..8", "--at", "batch=4,batch=5"], "each name once"),
         (
             ["--shape", "batch=8", "--at", "batch=8"],
             "no size is a range, such as --shape",
