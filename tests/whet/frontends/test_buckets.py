@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import whet
 from whet.commands.tune import command as tune
-from whet.compiler.errors import ArgumentError, ArtifactError
+from whet.compiler.errors import ArgumentError
 from whet.frontends.buckets import buckets
 
 TARGET = "llvm -num_threads=2"
@@ -73,12 +73,6 @@ def test_other_sizes_are_an_error_that_lists_the_buckets(model):
         model(drawn(2, 2, WIDTH))
     with pytest.raises(ArgumentError, match="it has no such input"):
         model(x=drawn(1, 2, WIDTH), z=drawn(1))
-
-
-def test_a_file_of_a_gpu_has_no_buckets(file, tmp_path):
-    model = whet.compile(file[0], {"batch": [1, 2], "length": 2}, "cuda -arch=sm_80", cache=False)
-    with pytest.raises(ArtifactError, match=r"has no buckets, and this one has 2\n  export each"):
-        model.export(tmp_path / "model.whet")
 
 
 def test_equal_weights_are_there_once(file):
