@@ -8,7 +8,8 @@ default all nine of them; or one of ``whet.bench.networks``: exported to ONNX, w
 and ``torch.compile`` (frozen, channels last) as peers, and with errors against PyTorch in float64.
 ``--frontend torch`` compiles the exported program in the ONNX file's place, ``--batch`` is for
 these networks alone. Without ``--log`` every kernel has its default config. GFLOP/s count a
-convolution's direct algorithm, whichever is chosen; the FMA peak is measured in each round.
+convolution's direct algorithm, whichever is chosen; the FMA peak is the median of
+measurements between the rounds, and of those before them that count calls.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Hashable)
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 ORDERS = 40
-"""How many orders are tried at most: 0.1 s for the 500 values of a recurrent network."""
+"""The most orders that are tried; each costs the pairs of values that live at a time."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def planned(lives: Sequence[tuple[T, int, int, int]]) -> Arena[T]:
 
 
 def _least(lives: Sequence[_Life]) -> int:
-    """Where sums are largest some value begins."""
+    """The largest sum of bytes that live at once: where it is, some value begins."""
     changes = sorted([(x.first, 1, x.size) for x in lives] + [(x.last, 2, -x.size) for x in lives])
     largest = now = 0
     for _, _, size in changes:
@@ -91,7 +91,7 @@ def _placed_well(lives: Sequence[_Life], least: int) -> tuple[list[int], int]:
 
 
 def _together(lives: Sequence[_Life]) -> list[list[int]]:
-    """Of each value those that live at a time with it."""
+    """The values that live at a time with each one, itself included."""
     return [
         [k for k, other in enumerate(lives) if other.first <= x.last and x.first <= other.last]
         for x in lives

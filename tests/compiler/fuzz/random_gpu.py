@@ -67,7 +67,7 @@ class GpuGraph(Graph):
 
 
 def _loops(stage):
-    """Those over its elements and of its reduction, of which a refused ``rfactor`` leaves two."""
+    """The loops over its elements, and of its reduction: a refused ``rfactor`` leaves two."""
     data = list(stage.op.axis)
     return data, [leaf for leaf in stage.leaf_iter_vars if leaf not in data]
 

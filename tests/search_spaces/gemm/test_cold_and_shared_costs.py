@@ -117,7 +117,7 @@ def test_cold_weights_of_a_convolution():
 
 
 def test_lines_that_are_asked_for_ahead_are_loads():
-    """Those of the next panel, by all steps that meet one; none where a plan asks for its own."""
+    """The next panel's lines, by all steps that meet one; none where a plan asks for its own."""
 
     def asked(strips: int = 10, block: int = 4, **chosen: Any) -> float:
         return estimate._asked(_plan(**chosen), 4, strips, block)
@@ -144,7 +144,7 @@ def test_loads_queue():
 
 
 def test_an_inner_loop_comes_back_to_its_panel_one_tile_later():
-    """What counts is whether the first cache holds a strip and a panel, not the whole block."""
+    """The bytes between are those of a strip and a panel, not of the whole block."""
     c = processor_of(SERVER).costs
 
     def back(plan: Plan) -> float:

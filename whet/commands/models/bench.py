@@ -72,7 +72,7 @@ def bench_model(
 def _sets_of_sizes(
     inputs: set[str], shapes: Mapping[str, Any], at: Sequence[Mapping[str, int]]
 ) -> list[dict[str, Any]]:
-    """What is compared: sizes without ranges, of each dimension one.
+    """The sets of sizes that are compared: no ranges, of each dimension one size.
 
     Args:
         inputs: the names of a model's; other names are dimensions'.
@@ -142,15 +142,15 @@ def _models(
     if log is None:
         return models
     tuned = whet.compile(file, shapes, target=named, log=log)
-    if is_tuned(tuned):
+    if _is_tuned(tuned):
         models["tuned"] = tuned
     elif tune:
         click.echo(f"not tuned: {log} has nothing of this model: {tune}", err=True)
     return models
 
 
-def is_tuned(model: Model) -> bool:
-    """Whether a trial of a log chose one of its kernels."""
+def _is_tuned(model: Model) -> bool:
+    """True where a trial of a log chose one of a model's kernels."""
     groups = getattr(model, "groups", None)
     if groups is None:
         by = [c.tuned_by for c in model.calls]
