@@ -43,6 +43,11 @@ class GroupRow:
     seconds: float | None = None
 
     @property
+    def is_tuned(self) -> bool:
+        """True where a record of a log chose its config."""
+        return self.tuned_by is not None and self.tuned_by.is_tuned
+
+    @property
     def source(self) -> str:
         """Where its config comes from, in a few words."""
         by = self.tuned_by

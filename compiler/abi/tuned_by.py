@@ -39,6 +39,11 @@ class TunedBy:
     log: str = ""
     why: str = ""
 
+    @property
+    def is_tuned(self) -> bool:
+        """True where a record applied."""
+        return self.how != "default"
+
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able data."""
         return asdict(self) | {"trial": None if self.trial is None else list(self.trial)}
@@ -67,7 +72,7 @@ class TunedBy:
         return TunedBy(**values, cost=cost, trial=trial)
 
     def __str__(self) -> str:
-        if self.how == "default":
+        if not self.is_tuned:
             return f"{self.workload}: default config ({self.why})"
         cost = "" if self.cost is None else f", {self.cost * 1e3:.4g} ms"
         trial = "" if self.trial is None else f"trial {self.trial[1]} of run {self.trial[0]} of "

@@ -18,7 +18,7 @@ from whet.compiler.graph.buckets import BucketModel
 from whet.compiler.graph.device_constants import DeviceConstants, Upload
 from whet.compiler.graph.device_model import DeviceModel
 from whet.compiler.graph.executor import ARENA, CONSTANTS
-from whet.compiler.graph.image import Json, description_of, models_of
+from whet.compiler.graph.image import Json, description_of, models_of, of_buckets
 from whet.compiler.graph.launches import functions_of
 from whet.compiler.graph.memory import ALIGNMENT
 from whet.compiler.graph.model import Model
@@ -84,15 +84,17 @@ def restored(
             _check_inside("an upload", offset, many, size)
     held = DeviceConstants(size, uploads, device or Device("cuda"))
     if "buckets" in data:
-        return BucketModel([_restored(one, kernels, held) for one in data["buckets"]])
-    return _restored(data, kernels, held)
-
-
-def _restored(data: Json, kernels: Mapping[str, Module], held: DeviceConstants) -> Model:
-    """A model of one size, or with symbols."""
+        return of_buckets([_restored(one, kernels, held) for one in data["buckets"]])
     if "ranges" in data:
         found: Model = imported(_OF_SYMBOLS)(data, kernels, held)
         return found
+    return _restored(data, kernels, held)
+
+
+def _restored(data: Json, kernels: Mapping[str, Module], held: DeviceConstants) -> DeviceModel:
+    """The model of one size."""
+    if "ranges" in data:
+        raise ValueError("a bucket has ranges")
     inputs, outputs, arena, calls = description_of(data, kernels)
     sizes = {v.name: v.bytes for v in (*inputs, *outputs)}
     sizes |= {ARENA: arena.size, CONSTANTS: held.size}
@@ -100,6 +102,10 @@ def _restored(data: Json, kernels: Mapping[str, Module], held: DeviceConstants) 
         params = functions_of(kernels[call.kernel])[0].signature.params
         for place, param in zip(call.places, params, strict=True):
             _check_inside(call.name, place.offset, _bytes(param), sizes[place.argument])
+    made = {p.argument for c in calls for p in c.places[len(c.places) - len(c.outputs) :]}
+    for value in outputs:
+        if value.bytes and value.name not in made:
+            raise ValueError(f"no kernel makes its output {value.name}")
     return DeviceModel(inputs, outputs, kernels, held, arena, calls)
 
 

@@ -77,8 +77,7 @@ def restored(
     """
     if "buckets" in data:
         each = zip(data["buckets"], functions, strict=True)
-        made = [_restored(one, function, kernels, constants) for one, function in each]
-        return BucketModel(made)
+        return of_buckets([_restored(one, function, kernels, constants) for one, function in each])
     (function,) = functions
     if "ranges" in data:
         found: Model = imported(_OF_SYMBOLS)(data, function, kernels, constants)
@@ -86,10 +85,30 @@ def restored(
     return _restored(data, function, kernels, constants)
 
 
+def of_buckets(models: Sequence[Model]) -> BucketModel:
+    """The model of some buckets that are of one network.
+
+    Raises:
+        Exception: they are not.
+    """
+    kinds = {
+        (
+            tuple((v.name, v.dtype, len(v.shape)) for v in model.inputs),
+            tuple((v.name, v.dtype) for v in model.outputs),
+        )
+        for model in models
+    }
+    if len(kinds) != 1:
+        raise ValueError("its buckets are not of one network")
+    return BucketModel(models)
+
+
 def _restored(
     data: Json, function: Module, kernels: Mapping[str, Module], constants: np.ndarray
 ) -> Model:
     """The model of one size."""
+    if "ranges" in data:
+        raise ValueError("a bucket has ranges")
     inputs, outputs, arena, calls = description_of(data, kernels)
     _check_sizes(function, [*inputs, *outputs], constants.size, arena.size)
     return Model(inputs, outputs, function, kernels, constants, arena, calls)
@@ -103,7 +122,11 @@ def description_of(
     Raises:
         Exception: the data is not as it was written, of any kind.
     """
+    if "buckets" in data:
+        raise ValueError("a bucket has buckets")
     arena = data["arena"]
+    if int(arena["size"]) < 0:
+        raise ValueError(f"its arena has {arena['size']} bytes")
     offsets = {_value(v): int(at) for v, at in arena["offsets"]}
     inputs, outputs = ([_value(v) for v in data[key]] for key in ("inputs", "outputs"))
     calls = [_call(c) for c in data["calls"]]

@@ -161,7 +161,8 @@ class Model:
         self._constants, self.arena = constants, arena
         self._memory = self._arena()
         self._free = [self._memory]  # arenas that no call uses: as many as ran at once
-        self._types = [(v.shape, numpy_dtype(v.dtype)) for v in self.inputs]
+        self._shapes = [v.shape for v in self.inputs]
+        self._dtypes = [numpy_dtype(v.dtype) for v in self.inputs]
         self._made = [(v.shape, numpy_dtype(v.dtype), new_array(v)) for v in self.outputs]
 
     def __repr__(self) -> str:
@@ -279,14 +280,12 @@ class Model:
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The inputs in order, compact and of their types."""
-        if not named and len(args) == len(self._types):
-            for array, (shape, dtype) in zip(args, self._types):
-                if type(array) is not np.ndarray or array.shape != shape or array.dtype != dtype:
-                    break
-                if not array.flags.c_contiguous:
-                    break
-            else:
-                return list(args)
+        if (
+            not named
+            and are_compact(args, self._dtypes)
+            and all([array.shape == shape for array, shape in zip(args, self._shapes)])
+        ):
+            return list(args)
         return [fitting(v, x) for v, x in zip(self.inputs, self._in_order(args, named))]
 
     def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
@@ -310,6 +309,16 @@ class Model:
     def _way_to_call(self) -> str:
         """A call as it is written."""
         return f"model({', '.join(v.name for v in self.inputs)}) takes an array for each input"
+
+
+def are_compact(arrays: Sequence[Any], dtypes: Sequence[np.dtype]) -> bool:
+    """True for arrays of numpy as kernels take them: of these types, compact in memory."""
+    if len(arrays) != len(dtypes):
+        return False
+    for array, dtype in zip(arrays, dtypes):
+        if type(array) is not np.ndarray or array.dtype != dtype or not array.flags.c_contiguous:
+            return False
+    return True
 
 
 def fitting(v: Value, given: Any) -> np.ndarray:

@@ -103,14 +103,10 @@ def _legend(rows: Sequence[GroupRow], timed: bool) -> list[Markup]:
         drawn.append(tag("rect", x=x, y=40, width=14, height=14, rx=3, fill=colour, class_="box"))
         drawn.append(tag("text", word, x=x + 20, y=51, class_="key"))
         x += 40 + 6.2 * len(word)
-    words = ["bold frame: tuned"] if any(_is_tuned(row) for row in rows) else []
+    words = ["bold frame: tuned"] if any(row.is_tuned for row in rows) else []
     words += ["bar: time beside the longest"] if timed else []
     drawn.append(tag("text", "; ".join(words), x=x, y=51, class_="key quiet"))
     return drawn
-
-
-def _is_tuned(row: GroupRow) -> bool:
-    return row.tuned_by is not None and row.tuned_by.trial is not None
 
 
 def _group(row: GroupRow, share: float | None, longest: float, x: float, y: float) -> Markup:
@@ -131,7 +127,7 @@ def _group(row: GroupRow, share: float | None, longest: float, x: float, y: floa
     return tag(
         "g",
         tag("title", "\n".join(whole)),
-        _box(left, top, COLOURS[row.kind][0], "box tuned" if _is_tuned(row) else "box", 6),
+        _box(left, top, COLOURS[row.kind][0], "box tuned" if row.is_tuned else "box", 6),
         *bar,
         *[
             tag("text", _short(said), x=_n(x), y=_n(top + 15 + 15 * k), class_=kind or None)

@@ -160,19 +160,14 @@ def _package_model(
 
 def _what_it_calls(model: Any) -> str:
     """The calls of a model, the groups of one with symbols; and how many of them are tuned."""
+    from whet.commands.models.words import tuned_kernels
     from whet.compiler.graph.buckets import BucketModel
 
+    tuned = tuned_kernels(model)
+    what = counted(len(tuned), "group" if hasattr(model, "groups") else "call")
     if isinstance(model, BucketModel):
-        each = [c.tuned_by for m in model.buckets.values() for c in m.calls]
-        what = f"{counted(len(model.buckets), 'bucket')} of {counted(len(each), 'call')}"
-    elif hasattr(model, "groups"):
-        each = [next(iter(g.tuned_by), None) for g in model.groups]
-        what = counted(len(each), "group")
-    else:
-        each = [c.tuned_by for c in model.calls]
-        what = counted(len(each), "call")
-    tuned = sum(by is not None and by.how != "default" for by in each)
-    return f"{what}, {tuned} of them tuned"
+        what = f"{counted(len(model.buckets), 'bucket')} of {what}"
+    return f"{what}, {sum(tuned)} of them tuned"
 
 
 def _tasks(places: tuple[str, ...]) -> dict[str, Task] | list[Task]:

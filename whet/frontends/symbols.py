@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.graph.ir import Graph
-from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, dynamic
 
 _MOST = 1 << 40  # no memory has as many elements: such a bound is none
 
@@ -53,7 +53,6 @@ def open_sizes(
             f"{who}(shapes=[...])", "a size of a bucket is a number",
             "shapes={'batch': whet.dynamic(1, 64)} alone",
         )  # fmt: skip
-    _check_alone(who, shapes)
     if isinstance(model, Graph) or is_module(model):
         why = "a graph has its sizes" if isinstance(model, Graph) else "a module has its inputs'"
         raise ArgumentError(
@@ -82,6 +81,7 @@ def open_sizes(
     from whet.frontends.onnx.importer import from_onnx
 
     proto = loaded(model, who)
+    _check_alone(who, shapes, {i.name for i in proto.graph.input})
     return Family(lambda sizes: from_onnx(proto, bound(sizes), constants), ranges)
 
 
@@ -90,24 +90,28 @@ def has_ranges(shapes: Any) -> bool:
     return any(isinstance(x, Dynamic) for _, _, x in _sizes(shapes))
 
 
-def _check_alone(who: str, shapes: Mapping[str, Any]) -> None:
+def _check_alone(who: str, shapes: Mapping[str, Any], inputs: Collection[str]) -> None:
     """Refuse several sizes of a dimension beside a range.
+
+    Args:
+        who: the function that was called.
+        shapes: names -> sizes, of which one is a range.
+        inputs: the names of the model's, whose sizes are a shape.
 
     Raises:
         ArgumentError: there are some.
     """
     for name, given in shapes.items():
-        if isinstance(given, list) and len(given) > 1 and not _is_shape(given):
+        several = isinstance(given, list | tuple)
+        if several and (name not in inputs or any(isinstance(x, list | tuple) for x in given)):
+            flat = [x for x in given if not isinstance(x, list | tuple)]
+            ends = [(x.low, x.high) if isinstance(x, Dynamic) else (x, x) for x in flat]
+            whole = dynamic(min(a for a, _ in ends), max(b for _, b in ends)) if ends else 1
             raise ArgumentError(
-                f"{who}(..., shapes={dict(shapes)})",
-                f"{name!r} has several sizes, buckets, and another size stays a symbol",
-                f"{{{name!r}: whet.dynamic({min(given)}, {max(given)})}}, or numbers for all sizes",
+                f"{who}(shapes={{{name!r}: {given!r}}})",
+                "each of its sizes is compiled by itself, which a range of sizes is not",
+                f"shapes={{{name!r}: {whole!r}}}, or numbers for all sizes",
             )
-
-
-def _is_shape(given: list[Any]) -> bool:
-    """True for a list that holds a range: it is an input's shape."""
-    return not all(isinstance(x, int) for x in given)
 
 
 def _sizes(shapes: Any) -> Iterator[tuple[str, int | None, Any]]:

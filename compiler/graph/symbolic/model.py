@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from whet.compiler.graph.model import (
     Call,
     Model,
     Stepper,
+    are_compact,
     arrays_of,
     fitting,
     new_array,
@@ -38,6 +39,11 @@ from whet.compiler.runtime.module import Module
 
 if TYPE_CHECKING:
     from whet.compiler.graph.device_model import DeviceStepper
+
+_MOST_KNOWN = 1024  # sizes of calls that are remembered
+K = TypeVar("K")
+T = TypeVar("T")
+NewArray = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 
 def too_large(ranges: Mapping[str, Dynamic], size: int) -> OutOfMemoryError:
@@ -109,6 +115,12 @@ class SymbolicModel(Model):
             for d, size in enumerate(self.shapes[v.name])
             if isinstance(size, Symbol)
         ]
+        # of shapes that were checked in a call before
+        self._dtypes = [numpy_dtype(v.dtype) for v in self.inputs]
+        self._sizes_known: dict[tuple[tuple[int, ...], ...], dict[str, int]] = {}
+        self._outputs_known: dict[
+            tuple[int, ...], list[tuple[tuple[int, ...], np.dtype, NewArray]]
+        ] = {}
 
     if not TYPE_CHECKING:  # attributes that are not there are errors of types
 
@@ -141,8 +153,7 @@ class SymbolicModel(Model):
             ArgumentError: an array is missing, of another type, or of no size of the ranges.
         """
         given, sizes = self._bound(args, named)
-        sized = self._sized(self.outputs, sizes)
-        out = [new_array(v)(v.shape, numpy_dtype(v.dtype)) for v in sized]
+        out = [new(shape, dtype) for shape, dtype, new in self._outputs_of(sizes)]
         super().run(given, out)
         return out[0] if len(out) == 1 else tuple(out)
 
@@ -168,12 +179,28 @@ class SymbolicModel(Model):
         Raises:
             ArgumentError: as of a call.
         """
-        return self._bound(args, named)[1]
+        return dict(self._bound(args, named)[1])
+
+    def _outputs_of(
+        self, sizes: Mapping[str, int]
+    ) -> list[tuple[tuple[int, ...], np.dtype, NewArray]]:
+        """How the outputs' arrays are made for some sizes."""
+        key = tuple(sizes.values())
+        found = self._outputs_known.get(key)
+        if found is None:
+            sized = self._sized(self.outputs, sizes)
+            found = [(v.shape, numpy_dtype(v.dtype), new_array(v)) for v in sized]
+            _keep(self._outputs_known, key, found)
+        return found
 
     def _bound(
         self, args: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, int]]:
         """The inputs in order, compact and of their types; and the symbols' numbers."""
+        ready = not named and are_compact(args, self._dtypes)
+        shapes = tuple([x.shape for x in args]) if ready else ()
+        if ready and (known := self._sizes_known.get(shapes)) is not None:
+            return list(args), known
         ordered = self._in_order(args, named)
         sizes = self._sizes_of(ordered)
         found = []
@@ -181,6 +208,8 @@ class SymbolicModel(Model):
             self._check_rank(v, x)
             wanted = tuple(evaluate(d, sizes | self._missing(sizes)) for d in self.shapes[v.name])
             found.append(fitting(replace(v, shape=wanted), x))
+        if ready:
+            _keep(self._sizes_known, shapes, sizes)
         return found, sizes
 
     def _sizes_of(self, ordered: Sequence[Any]) -> dict[str, int]:
@@ -324,6 +353,13 @@ class SymbolicModel(Model):
             f"{names} of this model are symbols: what it calls depends on them",
             f"model.groups, model.{what if self.on_device else 'calls'}_at({sizes})",
         )
+
+
+def _keep(known: dict[K, T], key: K, value: T) -> None:
+    """Remember a value; of too many all are forgotten."""
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[key] = value
 
 
 def _shape(given: Any) -> tuple[int, ...]:

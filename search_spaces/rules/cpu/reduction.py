@@ -9,7 +9,7 @@ reduction itself is cut into chunks. Running sums and products are statements of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, prod
+from math import gcd, inf, prod
 from typing import Any
 
 from whet.compiler.te.lang.tensor import ComputeOp, ExternOp, Tensor
@@ -48,9 +48,8 @@ from whet.search_spaces.rules.vectors import lanes_of
 
 # An operand that is read so often is not worth tiles, or copies.
 _FEW_READS = 4
-# Cycles of rows of a matrix that are added up: of a vector at a step, of one that lies across two
-# lines beyond that, and of its store.
-_STEP, _SPLIT, _VECTOR = 1.3, 1.0, 4.0
+# Cycles of rows of a matrix that are added up: of a vector at a step, and of its store.
+_STEP, _VECTOR = 1.3, 4.0
 _LINE = 64  # bytes
 # Fewer elements than this for each thread: the reduction is cut into chunks.
 _FEW = 4
@@ -87,7 +86,7 @@ class Reduction(Rule):
         costs = costs_of(target)
         first = inf if is_packed(group, form) else matrix
         moved = (g.N - 1) * matrix / costs.caches.rate(matrix) + matrix / costs.caches.rate(first)
-        step = _STEP + _SPLIT * (g.M * dt.itemsize(g.dtype) % _LINE > 0)
+        step = _STEP + costs.split * _crossing(g.M * dt.itemsize(g.dtype), target.vector_bytes)
         total = costs.overlapped(steps * (step * g.K + _VECTOR), moved)
         return total / (target.num_threads if worth_threads(group) else 1)
 
@@ -190,6 +189,12 @@ def _knobs(group: Group, way: Way, lanes: int) -> _Plan:
             for chunks in (threads, 4 * threads):
                 pin(group, ("chunks", chunks), {"parallel": False})
     return _Plan(**plan)
+
+
+def _crossing(row: int, vector: int) -> float:
+    """The share of a matrix' vectors that lie across two lines, by bytes of a row and a vector."""
+    starts = range(0, _LINE, gcd(row, _LINE))
+    return sum(start + vector > _LINE for start in starts) / len(starts)
 
 
 def _divisor(extent: int) -> int:

@@ -160,8 +160,15 @@ def test_an_inner_loop_comes_back_to_its_panel_one_tile_later():
     assert back(_plan(block=1)) == 0.0
 
 
-def test_what_is_turned_round_waits_for_its_transfer():
-    g = GemmSize(64, 512, 960, transpose_b=True)
-    waited = [_cycles(g, _plan(pack_b="whole"), turned_read=share) for share in (1.0, 0.0)]
-    far = processor_of(SERVER).costs.caches.rate(960 * 512 * 4)
-    assert waited[0] - waited[1] == pytest.approx(960 * 512 * 4 / far)
+@pytest.mark.parametrize("batch", [1, 16])
+def test_what_is_turned_round_waits_for_its_transfer(batch):
+    """From the cache that holds the operands of the whole batch."""
+    g = GemmSize(64, 512, 960, batch, transpose_b=True)
+    plan, size = _plan(pack_b="whole"), 960 * 512 * 4
+    c = processor_of(SERVER).costs
+    waited = [
+        estimate._copies(replace(c, turned_read=share), g, plan, 16, 4) for share in (1.0, 0.0)
+    ]
+    far = c.caches.rate(batch * size)
+    assert waited[0] - waited[1] == pytest.approx(size / far)
+    assert (far < c.caches.rate(size)) == (batch > 1)

@@ -194,11 +194,19 @@ def changes(name):
     """Wrong descriptions of a model."""
     if name.startswith("buckets"):
         yield lambda m: m["buckets"].append(m["buckets"][0])
+        yield lambda m: m["buckets"][1].update(buckets=m["buckets"][:1])
+        yield lambda m: m["buckets"][1].update(ranges=[["batch", 1, 5]])
+        yield lambda m: m["buckets"][1]["arena"].update(size=-64)
+        for key, at, other in (("inputs", 0, "z"), ("inputs", 2, "float64"), ("outputs", 0, "z")):
+            yield lambda m, k=key, a=at, o=other: m["buckets"][1][k][0].__setitem__(a, o)
+        yield lambda m: m["buckets"][1]["inputs"][0].__setitem__(1, [8 * 8 * 8])
         if name == "buckets":
             yield lambda m: m["buckets"].reverse()
         else:
             yield lambda m: m["uploads"].update(size=0)
             yield lambda m: m["buckets"][1]["calls"][0].update(kernel="nothing")
+            yield lambda m: m["buckets"][1].update(calls=[])
+            yield lambda m: m["buckets"][1]["outputs"].append(["z", [4], "float32"])
         yield lambda m: m.update(buckets=7)
         size = 1 << 50 if name == "buckets" else 0
         yield lambda m: m["buckets"][1]["arena"].update(size=size)

@@ -154,7 +154,10 @@ def test_bench_of_a_range_is_at_its_ends_and_beside_models_of_one_size(file, mon
     whet.tune(tasks, trials=len(tasks), log="whet.db", progress=False)
     done = said(bench, *words, "--shape", "x=1..5,6", "--at", "x[0]=3")
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("model.onnx: ")
+    (missing,) = [
+        x for x in done.output.splitlines() if x.startswith("not tuned: whet.db has noth")
+    ]
+    assert "--shape x=1..5,6 " in missing and "\nmodel.onnx: " in done.output
     (found,) = _contestants(done.output)
     assert {"default", "tuned", "default, any size"} <= set(found)
 
@@ -165,6 +168,43 @@ def test_bench_of_several_sizes_is_at_each(file, monkeypatch):
     assert done.exit_code == 0, done.output
     assert [line for line in done.output.splitlines() if line.startswith("model.onnx, batch=")]
     assert len(_contestants(done.output)) == 2
+
+
+def test_bench_names_the_command_of_each_size_that_is_not_tuned(file, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.onnx").write_bytes(file[0].read_bytes())
+    tasks, _ = zip(*whet.model_tasks("model.onnx", {"batch": 2}, TARGET))
+    whet.tune(tasks, trials=len(tasks), log="whet.db", progress=False)
+    words = "model.onnx", "--target", TARGET, "--rounds", "1"
+    done = said(bench, *words, "--shape", "batch=2,3,3")
+    assert len(_contestants(done.output)) == 2
+    missing = [line for line in done.output.splitlines() if line.startswith("not tuned")]
+    (line,) = missing
+    assert "whet tune model.onnx --shape batch=3 --target" in line
+    done = said(bench, *words, "--shape", "batch=2..40", "--at", "batch=2", "--at", "batch=2")
+    assert len(_contestants(done.output)) == 1
+    missing = [line for line in done.output.splitlines() if line.startswith("not tuned")]
+    assert all("whet tune model.onnx --shape batch=2..40 " in line for line in missing)
+
+
+def test_bench_of_sizes_that_do_not_fit(file, monkeypatch, capsys):
+    from whet.bench.cpu import models
+
+    def drawn(values):
+        if values[0].shape[0] > 8:
+            raise MemoryError("Unable to allocate 1 TiB")
+        return drawn_inputs(values)
+
+    monkeypatch.setattr(models, "drawn_inputs", drawn)
+    words = ["bench", str(file[0]), "--target", TARGET, "--rounds", "1", "--shape"]
+    for sizes, way in (("batch=2..9", "--at batch=2: sizes"), ("batch=9", "smaller sizes")):
+        assert main([*words, sizes]) == 1
+        assert f"at batch=9: Unable to allocate 1 TiB\n  {way}" in capsys.readouterr().err
+
+
+def test_bench_of_a_range_beside_several_sizes(file, capsys):
+    assert main(["bench", str(file[0]), "--shape", "batch=1,2..8"]) == 1
+    assert "--shape batch=1..8, or numbers for all sizes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

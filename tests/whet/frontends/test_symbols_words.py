@@ -87,10 +87,48 @@ def test_a_range_of_one_size_is_a_number():
     np.testing.assert_array_equal(found(ones(4, 6)), 6 * ones(4, 3))
 
 
-def test_several_sizes_beside_a_range():
+@pytest.mark.parametrize(
+    ("shapes", "instead"),
+    [
+        ({"b": [1, 2], "n": whet.dynamic(1, 4)}, (1, 2)),
+        ({"b": (1, 2), "n": whet.dynamic(1, 4)}, (1, 2)),
+        ({"b": (1, whet.dynamic(4, 8)), "n": 3}, (1, 8)),
+        ({"b": [whet.dynamic(4, 8)], "n": 3}, (4, 8)),
+    ],
+)
+def test_several_sizes_beside_a_range(shapes, instead):
     graph = made([("Relu", ["x"], ["y"])], {}, ["b", "n"])
-    with pytest.raises(ArgumentError, match=r"'b' has several sizes.*\n  {'b': whet.dynamic\(1, 2"):
-        whet.compile(graph, {"b": [1, 2], "n": whet.dynamic(1, 4)})
+    why = rf"compiled by itself, .*\n  shapes={{'b': whet.dynamic\({instead[0]}, {instead[1]}\)}}"
+    with pytest.raises(ArgumentError, match=why):
+        whet.compile(graph, shapes)
+
+
+def test_a_number_is_the_shape_of_a_vector():
+    graph = made([("Relu", ["x"], ["y"])], {}, ["n"])
+    assert whet.compile(graph, {"x": 4}, TARGET, cache=False).inputs[0].shape == (4,)
+    model = whet.compile(graph, {"x": whet.dynamic(1, 4)}, TARGET, cache=False)
+    np.testing.assert_array_equal(model(-ones(3)), 0 * ones(3))
+
+
+def test_shapes_that_came_before_are_checked_no_less(model, monkeypatch):
+    from whet.compiler.graph.symbolic import model as of_symbols
+
+    monkeypatch.setattr(of_symbols, "_MOST_KNOWN", 3)
+    rng = np.random.default_rng(3)
+    for n in (4, 4, 2, 9, 3, 4, 9, 9, 5, 2):
+        x = rng.standard_normal((n, 6)).astype("float32")
+        out = np.full((n, 3), np.nan, "float32")
+        model.run([x], [out])
+        np.testing.assert_allclose(out, x @ ones(6, 3), rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(model(x), out)
+        np.testing.assert_array_equal(model(x=np.asfortranarray(x)), out)
+        model.sizes(x)["n"] = 7
+        assert model.sizes(x) == {"n": n}
+        for wrong, why in ((x.astype("float64"), "float64"), (ones(10, 6), "from 2 to 9")):
+            with pytest.raises(ArgumentError, match=why):
+                model(wrong)
+        with pytest.raises(ArgumentError, match=r"shape\[0\]"):
+            model.run([x], [ones(n - 1, 3)])
 
 
 NO_RANGE = {

@@ -64,7 +64,9 @@ def drawn_inputs(values: Sequence[Value], seed: int = 0) -> list[np.ndarray]:
     """Arrays for a model's inputs: normal numbers; of integers 0 and 1, which any table has."""
     rng = np.random.default_rng(seed)
     return [
-        rng.standard_normal(v.shape).astype(v.dtype)
+        rng.standard_normal(v.shape, "float64" if v.dtype == "float64" else "float32").astype(
+            v.dtype, copy=False
+        )
         if np.dtype(v.dtype).kind == "f"
         else rng.integers(0, 2, v.shape).astype(v.dtype)
         for v in values

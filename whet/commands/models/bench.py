@@ -16,7 +16,9 @@ from whet.commands.models.words import (
     in_shell_words,
     ranges_of,
     tune_words,
+    tuned_kernels,
 )
+from whet.compiler.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
     from whet.bench.cpu.models import ModelComparison
@@ -48,31 +50,50 @@ def bench_model(
         log: where tuned configs come from; None: ``whet.db``, if it is there.
         rounds: how often each is timed.
     """
-    from whet.bench.cpu.models import compare, drawn_inputs
     from whet.frontends.onnx.file import loaded
 
-    tune = tune_words(file, shapes, named, log)
-    with in_shell_words(tune):
+    log = default_log(log)
+    with in_shell_words(tune_words(file, shapes, named, log)):
         read = loaded(file)
         sets = _sets_of_sizes({i.name for i in read.graph.input}, shapes, at)
-        log = default_log(log)
+        of_any = _models(file, shapes, target, named, log) if has_range(shapes) else {}
         if log is None:
+            tune = tune_words(file, shapes, named, log)
             click.echo(f"not tuned: no {DEFAULT_LOG}: {tune}", err=True)
-        of_any = _models(file, shapes, target, named, log, "") if has_range(shapes) else {}
-        for k, sizes in enumerate(sets):
-            models = _models(file, sizes, target, named, log, tune if k == 0 else "")
-            models |= {f"{name}, any size": model for name, model in of_any.items()}
-            inputs = drawn_inputs(models["default"].inputs)
-            found = compare(models, read, inputs, target.num_threads, rounds or ROUNDS)
+        for sizes in sets:
             title = Path(file).name if len(sets) == 1 else f"{Path(file).name}, {_text(sizes)}"
+            try:
+                models = _models(file, sizes, target, named, log)
+                models |= {f"{name}, any size": model for name, model in of_any.items()}
+                found = _compared(models, read, target, rounds or ROUNDS)
+            except MemoryError as error:
+                raise _too_large(sizes, ranges_of(shapes), error) from error
             for line in said(found, title, target, models):
                 click.echo(line)
+
+
+def _compared(models: dict[str, Model], read: Any, target: Target, rounds: int) -> ModelComparison:
+    """Models and their peers on inputs of the first one's sizes."""
+    from whet.bench.cpu.models import compare, drawn_inputs
+
+    inputs = drawn_inputs(models["default"].inputs)
+    return compare(models, read, inputs, target.num_threads, rounds)
+
+
+def _too_large(
+    sizes: Mapping[str, Any], ranges: Mapping[str, Any], error: MemoryError
+) -> OutOfMemoryError:
+    """The error of sizes that do not fit in memory."""
+    why = str(error).splitlines()[0] if str(error) else "there is not so much memory"
+    smaller = ",".join(f"{name}={r.low}" for name, r in ranges.items())
+    way = f"--at {smaller}: sizes of the ranges" if ranges else "smaller sizes"
+    return OutOfMemoryError(f"whet bench at {_text(sizes)}", why, way)
 
 
 def _sets_of_sizes(
     inputs: set[str], shapes: Mapping[str, Any], at: Sequence[Mapping[str, int]]
 ) -> list[dict[str, Any]]:
-    """The sets of sizes that are compared: no ranges, of each dimension one size.
+    """The sets of sizes that are compared, each once: no ranges, of each dimension one size.
 
     Args:
         inputs: the names of a model's; other names are dimensions'.
@@ -96,7 +117,7 @@ def _sets_of_sizes(
                 one = given if isinstance(given, tuple) else (given,)
                 several[name] = [sizes.get(name, x) for x in one]
         found += [dict(zip(several, each)) for each in product(*several.values())]
-    return found
+    return [one for k, one in enumerate(found) if one not in found[:k]]
 
 
 def _check_at(sizes: Mapping[str, int], ranges: Mapping[str, Any]) -> None:
@@ -124,39 +145,21 @@ def _text(shapes: Mapping[str, Any]) -> str:
 
 
 def _models(
-    file: str,
-    shapes: Mapping[str, Any],
-    target: Target,
-    named: str,
-    log: str | None,
-    tune: str,
+    file: str, shapes: Mapping[str, Any], target: Target, named: str, log: str | None
 ) -> dict[str, Model]:
-    """The untuned model, and the tuned one where the log has something of it.
-
-    Args:
-        tune: the command that tunes it, which is said where it is not; "": nothing is.
-    """
+    """The untuned model, and the tuned one where the log has something of it."""
     import whet
 
     models = {"default": whet.compile(file, shapes, target=target)}
     if log is None:
         return models
     tuned = whet.compile(file, shapes, target=named, log=log)
-    if _is_tuned(tuned):
+    if any(tuned_kernels(tuned)):
         models["tuned"] = tuned
-    elif tune:
+    else:
+        tune = tune_words(file, shapes, named, log)
         click.echo(f"not tuned: {log} has nothing of this model: {tune}", err=True)
     return models
-
-
-def _is_tuned(model: Model) -> bool:
-    """True where a trial of a log chose one of a model's kernels."""
-    groups = getattr(model, "groups", None)
-    if groups is None:
-        by = [c.tuned_by for c in model.calls]
-    else:
-        by = [t for group in groups for t in group.tuned_by]
-    return any(t is not None and t.trial is not None for t in by)
 
 
 def said(found: ModelComparison, name: str, target: Target, models: dict[str, Model]) -> list[str]:

@@ -94,6 +94,14 @@ def tune_words(file: str, shapes: Mapping[str, Any], target: str | None, log: st
     return shlex.join([*words, "--log", log or DEFAULT_LOG])
 
 
+def tuned_kernels(model: Any) -> list[bool]:
+    """For each call of a model, or group of one with symbols, whether records chose its configs."""
+    models = getattr(model, "buckets", {"": model}).values()
+    if hasattr(model, "groups"):
+        return [any(by.is_tuned for by in group.tuned_by) for group in model.groups]
+    return [c.tuned_by is not None and c.tuned_by.is_tuned for m in models for c in m.calls]
+
+
 @contextmanager
 def in_shell_words(tune: str) -> Iterator[None]:
     """Errors of a model in the words of a command line, not of Python.
@@ -121,6 +129,7 @@ def _parts(error: Exception) -> list[str]:
 
 def _in_shell(text: str) -> str:
     """A text without Python's calls."""
+    text = re.sub(r"whet\.dynamic\((\d+), (\d+)\)", r"\1..\2", text)
     text = re.sub(rf"\w+\({_SHAPES}\)", _option, text)
     text = re.sub(_SHAPES, _option, text)
     return re.sub(r"(?:from_onnx|compile|model_tasks)\('([^']*)'\)", r"\1", text)

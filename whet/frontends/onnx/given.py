@@ -69,7 +69,7 @@ def of_one(who: str, shapes: Mapping[str, Any], inputs: Iterable[str]) -> None:
         inputs: the names of the model's inputs, whose sizes are a shape.
 
     Raises:
-        ArgumentError: several sizes of a dimension, several shapes of an input, or one number.
+        ArgumentError: several sizes of a dimension, or several shapes of an input.
     """
     known = set(inputs)
     for name, given in shapes.items():
@@ -80,10 +80,6 @@ def of_one(who: str, shapes: Mapping[str, Any], inputs: Iterable[str]) -> None:
             raise ArgumentError(
                 request, "a graph has numbers for all sizes", "whet.compile keeps such a size open"
             )
-        if name in known and isinstance(given, int):
-            raise ArgumentError(
-                request, "an input has a shape", f"shapes={{{name!r}: ({given},)}}"
-            )  # fmt: skip
         flat = isinstance(given, int) or (
             name in known and all(isinstance(one, int) for one in given)
         )
@@ -107,7 +103,7 @@ def shape_of(name: str, kind: Any, shapes: Mapping[str, Any]) -> tuple[int, ...]
     """
     if not kind.HasField("shape"):
         if name in shapes:
-            return tuple(shapes[name])
+            return _shape(shapes[name])
         raise ArgumentError(
             f"input {name!r}", "its shape is not known", f"shapes={{{name!r}: (...)}}"
         )
@@ -134,7 +130,7 @@ def _fitting(
     name: str, shapes: Mapping[str, Any], words: Sequence[str], fixed: Sequence[int | None]
 ) -> tuple[int, ...]:
     """A shape that is given, which has the file's sizes."""
-    given = tuple(shapes[name])
+    given = _shape(shapes[name])
     wanted = [shapes.get(word) if size is None else size for word, size in zip(words, fixed)]
     fits = len(given) == len(wanted) and all(w in (None, g) for w, g in zip(wanted, given))
     if not fits:
@@ -143,10 +139,15 @@ def _fitting(
             f", shapes give {w!r} {shapes[w]}" for w in dict.fromkeys(words) if w in shapes
         )
         raise ArgumentError(
-            f"shapes={{{name!r}: {given}}}", f"the file's input {name!r} is [{sizes}]{also}",
+            f"shapes={{{name!r}: {shapes[name]}}}", f"the file's input {name!r} is [{sizes}]{also}",
             "give the sizes that it leaves open; others are another file's",
         )  # fmt: skip
     return given
+
+
+def _shape(given: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape that is given; a number is the size of a vector."""
+    return (given,) if isinstance(given, int) else tuple(given)
 
 
 def no_such_name(request: str, why: str, name: str, known: Iterable[str]) -> ArgumentError:

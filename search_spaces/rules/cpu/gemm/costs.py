@@ -41,6 +41,7 @@ class Costs:
         segment: of a piece of a row of the result, where tiles go down many rows before they go
             along them, so that each is on a page of its own.
         masked: of a vector of B in place that may hang over its end.
+        split: of a vector of B that lies across two lines, where rows are added up without tiles.
         clamped: of a row of A whose place is loaded.
         totals: of a sum whose lanes are added up by a transpose of as many.
         sums: of an accumulator that a block of K loads and stores.
@@ -83,6 +84,7 @@ class Costs:
     scattered: float = 2.0
     segment: float = 0.0
     masked: float = 0.65
+    split: float = 0.0
     clamped: float = 0.4
     totals: float = 3.0
     sums: float = 4.0
@@ -130,6 +132,7 @@ INTEL_SERVER = Costs(
     scattered=8.0,
     segment=20.0,
     masked=1.21,
+    split=1.0,
     sums=6.0,
     displaced=0.449,
     displaced_b=2.1,

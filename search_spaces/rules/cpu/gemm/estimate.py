@@ -278,7 +278,8 @@ def _copies(c: Costs, g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
             if width >= sets_of(g.K * size) * _FEWEST_WAYS:  # a line is gone before its second half
                 each += c.turned_far
             each += c.turned_far if held * g.K * size > c.caches.second else 0.0
-            each += c.turned_read * size / c.caches.rate(extent * g.K * size)
+            given = extent * g.K * size * (g.batch if c.of_batch else 1)
+            each += c.turned_read * size / c.caches.rate(given)
         copy = held * g.K * size  # beside what it is made from
         speed = c.caches.rate(copy if 2 * copy <= c.caches.third else inf)
         total += extent * g.K * (each + c.written * size / speed)
