@@ -132,7 +132,7 @@ class Kernel:
         if ahead is None:
             return list(args)
         weights = tuple(args[k] for k in ahead.weights)
-        raw = [args[k] for k in ahead.places]
+        raw = [args[k] for k in ahead.places if k < len(args)]  # behind them, numbers
         for which, k in enumerate(ahead.packed):
             param = self.signature.params[k]
             assert isinstance(param, BufferParam)

@@ -7,6 +7,7 @@ cheapest choice of all. Inputs and outputs of a model keep the layout that it gi
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from whet.autotune.models.cut import Cut
@@ -27,6 +28,7 @@ from whet.search_spaces.rules.cpu.conv.depthwise import cycles_of_depthwise
 from whet.search_spaces.rules.cpu.conv.estimate.costs import Costs, costs_of
 
 _BETWEEN = 5_000.0  # cycles that are lost where nodes in two layouts cannot be one kernel
+_OPEN = 3.0  # times as long as with the channels last a convolution of an open image takes
 _OUTSIDE = "outside"
 """Stands for all that has the channels first: inputs, outputs, nodes of one layout."""
 
@@ -42,11 +44,12 @@ def laid_out(graph: Graph, target: Target) -> Graph:
     return with_channels_last(graph, last) if last else graph
 
 
-def channels_last_of(graph: Graph, target: Target) -> list[Node]:
+def channels_last_of(graph: Graph, target: Target, opened: Collection[Node] = ()) -> list[Node]:
     """The nodes of a graph that compute with the channels last.
 
     Args:
         graph, target: as of :func:`laid_out`.
+        opened: convolutions whose images are of any size: rows of pixels have no whole vectors.
     """
     if target.kind not in ("llvm", "c"):
         return []
@@ -57,7 +60,8 @@ def channels_last_of(graph: Graph, target: Target) -> list[Node]:
     cut.keep(_OUTSIDE)
     for node in free:
         if node.operator == "conv":
-            cut.cost(node, *_conv_cycles(node, target))
+            first, last = _conv_cycles(node, target)
+            cut.cost(node, _OPEN * last if node in opened else first, last)
     for v, readers in graph.readers.items():
         if len(v.shape) != 4 or v in graph.constants:
             continue

@@ -1,17 +1,17 @@
-"""Kernels that take sizes as numbers: for groups that no fixed blocks of rows compute.
-
-Derived spaces are of known extents: a tile is chosen for the loop that it is of. Here tiles are a
-vector wide and four deep, whatever the size, and a guard does what is left.
-"""
+"""Kernels that take sizes as numbers: for groups that no fixed blocks of rows compute."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
+from whet.autotune.models.kernels import packed_of
+from whet.autotune.models.open_schedules import LEAST_LANES, PANELS, panel_of, scheduled
 from whet.compiler import driver, te
-from whet.compiler.abi.extent import Extent, evaluate, symbols_of
+from whet.compiler.abi import extent
+from whet.compiler.abi.extent import Extent, Shape, Symbol, evaluate, symbols_of
 from whet.compiler.abi.extent_expr import from_expr, to_expr
 from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph.fusion import Fused
@@ -20,16 +20,13 @@ from whet.compiler.graph.kinds import tensors_of
 from whet.compiler.graph.symbolic.family import SymbolicGraph, buckets_of, integers
 from whet.compiler.graph.symbolic.rows import sized
 from whet.compiler.graph.symbolic.sizes import Sizes, is_open
+from whet.compiler.graph.symbolic.strides import has_quotient, more_points
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
-from whet.compiler.te import ComputeOp, Operation, Schedule, Stage, Tensor
-from whet.compiler.te.lang.graph import post_order
-from whet.compiler.tir import dtype as dt
-from whet.compiler.tir.expr import PrimExpr, ProducerLoad, Var
-from whet.compiler.tir.visit.rewrite import nodes
+from whet.compiler.te import Tensor
+from whet.compiler.tir.expr import PrimExpr
 
-_THREADS = 128  # of a block of a GPU
-_DEPTH = 4  # rows of a contraction's tile
+_PRODUCTS = ("gemm", "matmul")
 
 
 class NeedsNumbers(ArgumentError):
@@ -52,10 +49,17 @@ def symbols_in(sizes: SymbolicGraph, group: Fused) -> tuple[str, ...]:
     return tuple(s for s in sizes.ranges if s in found)
 
 
+def numbers_of(sizes: SymbolicGraph, group: Fused) -> Shape:
+    """What the kernel of a group takes behind its arrays: how far symbols are above their least."""
+    return tuple(
+        extent.Operation("-", Symbol(s), sizes.ranges[s].low) for s in symbols_in(sizes, group)
+    )
+
+
 def open_kernel(
     sizes: SymbolicGraph, group: Fused, points: Sequence[Sizes], target: Target, name: str
 ) -> Module:
-    """The kernel of a group; it takes the arrays, then the group's symbols as int64 numbers.
+    """The kernel of a group; it takes the arrays, then int64 numbers, as of :func:`numbers_of`.
 
     Args:
         sizes: of the group's graph.
@@ -68,13 +72,16 @@ def open_kernel(
         NeedsNumbers: an operator of the group needs sizes that are numbers.
     """
     symbols = symbols_in(sizes, group)
-    by_name = {s: te.var(f"s{k}", "int64") for k, s in enumerate(symbols)}
+    more = {s: te.size_var(f"s{k}", "int64") for k, s in enumerate(symbols)}
     try:
-        tensors, outputs = _computed(sizes, group, by_name)
-        _check(sizes, group, outputs, {v: s for s, v in by_name.items()}, points)
+        # of a size that is known not to be 0, reads are clamped where they would need guards
+        by_name = {s: own + sizes.ranges[s].low for s, own in more.items()}
+        tensors, outputs = _computed(sizes, group, by_name, target)
+        _check(sizes, group, outputs, {v: s for s, v in more.items()}, points)
         with target:
-            schedule = scheduled(outputs, target)
-            args: list[Any] = [*tensors, *outputs, *by_name.values()]
+            tops = {v: sizes.ranges[s].high - sizes.ranges[s].low for s, v in more.items()}
+            schedule = scheduled(outputs, target, tops)
+            args: list[Any] = [*tensors, *outputs, *more.values()]
             return driver.build(schedule, args, target, name=name)
     except (WhetError, TypeError, ValueError, AttributeError) as error:
         origins = ", ".join(n.origin or n.operator for n in group.nodes)
@@ -89,7 +96,7 @@ def open_kernel(
 
 
 def _computed(
-    sizes: SymbolicGraph, group: Fused, symbols: Mapping[str, PrimExpr]
+    sizes: SymbolicGraph, group: Fused, symbols: Mapping[str, PrimExpr], target: Target
 ) -> tuple[list[Tensor], list[Tensor]]:
     """The inputs and outputs of a group as tensors of symbolic extents."""
     extents = {d for v in sizes.shapes for d in sizes.shapes[v] if is_open(d)}
@@ -100,8 +107,51 @@ def _computed(
             known[d] = to_expr(d, symbols)
     own, _ = sized(sizes, group, known)
     tensors = [te.placeholder(v.shape, v.dtype, f"p{k}") for k, v in enumerate(own.inputs)]
-    made = tensors_of(_with_copies(own.nodes), dict(zip(own.inputs, tensors)))
+    packed = _packed(sizes, group, target)
+    given = {
+        v: _in_panels(t, target) if whole in packed else t
+        for v, whole, t in zip(own.inputs, group.inputs, tensors)
+    }
+    made = tensors_of(_with_copies(own.nodes), given)
     return tensors, [made[v] for v in own.outputs]
+
+
+def _packed(sizes: SymbolicGraph, group: Fused, target: Target) -> set[Value]:
+    """The weights of which kernels take panels: their columns are those of tiles.
+
+    These are the columns of what is made, whose rows are open.
+    """
+    if target.kind.row.has_threads:
+        return set()
+    found = packed_of(sizes.graph, group)
+    for n in group.nodes:
+        last = n.attrs.get("channels_last") if n.operator == "conv" else n.operator in _PRODUCTS
+        shape = sizes.shapes[n.outputs[0]]
+        fits = last and not n.attrs.get("transpose_b") and len(shape) > 1 and is_open(shape[-2])
+        for k, v in enumerate(n.inputs):
+            if v in found and not (fits and k == 1 and _is_wide(v, target)):
+                found.discard(v)
+    return found
+
+
+def _is_wide(weights: Value, target: Target) -> bool:
+    lanes, _ = panel_of(weights.shape[-1], weights.dtype, target)
+    return lanes >= LEAST_LANES
+
+
+def _in_panels(weights: Tensor, target: Target) -> Tensor:
+    """Weights that lie in panels as wide as a tile, which are made ahead of the kernel's calls."""
+    *_, columns = (int(d) for d in weights.shape)
+    wide = prod(panel_of(columns, weights.dtype, target))
+    panels = te.compute(
+        (columns // wide, *weights.shape[:-1], wide),
+        lambda panel, *i: weights(*i[:-1], panel * wide + i[-1]),
+        f"{weights.name}.packed",
+        attrs={PANELS: True},
+    )
+    return te.compute(
+        weights.shape, lambda *i: panels(i[-1] // wide, *i[:-1], i[-1] % wide), weights.name
+    )
 
 
 def _with_copies(given: Sequence[Node]) -> list[Node]:
@@ -129,92 +179,15 @@ def _check(
     points: Sequence[Sizes],
 ) -> None:  # fmt: skip
     """Compare the shapes that operators give with those of the model."""
+    shapes = [d for v in (*group.inputs, *group.outputs) for d in sizes.shapes[v]]
+    if has_quotient(shapes):
+        points = [*points, *more_points(sizes.ranges)]
+    lows = {name: r.low for name, r in sizes.ranges.items()}
     for v, t in zip(group.outputs, made):
         found = [from_expr(d, lambda x: names[x]) for d in t.shape]
         for point in points:
-            shapes = [tuple(evaluate(d, point) for d in s) for s in (sizes.shapes[v], found)]
-            if shapes[0] != shapes[1]:
-                raise ArgumentError(f"{v}", f"at {dict(point)} it is {shapes[1]}, not {shapes[0]}")
-
-
-def scheduled(outputs: Sequence[Tensor], target: Target) -> Schedule:
-    """A schedule that holds for any extents.
-
-    Args:
-        outputs: what is computed.
-        target: canonical.
-    """
-    s = te.create_schedule([t.op for t in outputs])
-    ops = [op for op in post_order([t.op for t in outputs]) if isinstance(op, ComputeOp)]
-    kept = {t.op for t in outputs}
-    readers: dict[Operation, list[ComputeOp]] = {}
-    for op in ops:
-        for t in op.input_tensors:
-            readers.setdefault(t.op, []).append(op)
-    for op in ops:
-        if op in kept:
-            continue
-        again = any(r.reduce_axis for r in readers.get(op, ())) and not _only_moves(op)
-        if not op.reduce_axis and op.num_outputs == 1 and not again:
-            s[op].compute_inline()
-        else:
-            kept.add(op)
-    for op in ops:
-        if op in kept and target.kind.row.has_threads:
-            _threads(s[op], op)
-        elif op in kept and op.axis:
-            _loops(s[op], op, target)
-    return s
-
-
-def _only_moves(op: ComputeOp) -> bool:
-    """True for a stage that copies elements, those along its last axis in the order of memory.
-
-    A contraction that read through a transpose would have no vectors: it reads a copy.
-    """
-    reads = [b for b in op.body if isinstance(b, ProducerLoad) and b.indices]
-    if not op.axis or len(reads) < len(op.body):
-        return False
-    last = op.axis[-1].var
-    return all(any(x is last for x in nodes((b.indices[-1],))) for b in reads)
-
-
-def _threads(stage: Stage, op: ComputeOp) -> None:
-    """A GPU's thread for each element, which sums by itself."""
-    every = list(op.axis)
-    if not every:
-        raise ArgumentError(f"{op.name}", "a result without dimensions has no threads")
-    whole = stage.fuse(*every) if len(every) > 1 else every[0]
-    block, thread = stage.split(whole, _THREADS)
-    stage.bind(block, te.thread_axis("blockIdx.x"))
-    stage.bind(thread, te.thread_axis("threadIdx.x"))
-
-
-def _loops(stage: Stage, op: ComputeOp, target: Target) -> None:
-    """Blocks of the outer axes for the threads, vectors along the last one."""
-    axes = list(op.axis)
-    lanes = max(1, target.vector_bytes // dt.itemsize(op.output_dtype(0)))
-    last = axes.pop()
-    contraction = op.reduce_axis and not _along(op, last.var)
-    if (op.reduce_axis and not contraction) or op.output_dtype(0) == "bool" or op.num_outputs > 1:
-        outer = [*axes, last]
-    else:
-        block, lane = stage.split(last, lanes)
-        if contraction and axes:
-            row, deep = stage.split(axes.pop(), _DEPTH)
-            stage.reorder(*axes, row, block, *op.reduce_axis, deep, lane)
-            stage.unroll(deep)
-            outer = [*axes, row]
-        else:
-            if contraction:
-                stage.reorder(block, *op.reduce_axis, lane)
-            outer = [*axes, block]
-        stage.vectorize(lane)
-    if target.num_threads != 1 and outer:
-        stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
-
-
-def _along(op: ComputeOp, last: Var) -> bool:
-    """True for a reduction along memory: what it reads does not move with its last axis there."""
-    reads = [n for n in nodes(op.body) if type(n) is ProducerLoad and n.indices]
-    return not any(any(x is last for x in nodes((n.indices[-1],))) for n in reads)
+            wanted = tuple(evaluate(d, point) for d in sizes.shapes[v])
+            above = {name: n - lows[name] for name, n in point.items()}
+            own = tuple(evaluate(d, above) for d in found)
+            if own != wanted:
+                raise ArgumentError(f"{v}", f"at {dict(point)} it is {own}, not {wanted}")

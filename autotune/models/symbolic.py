@@ -11,9 +11,9 @@ import numpy as np
 from whet.autotune.models.cache import ModelCache
 from whet.autotune.models.compiled import NAME
 from whet.autotune.models.constants import SharedConstants, Stored
-from whet.autotune.models.kernels import Kernel, built, structure_of, with_code
+from whet.autotune.models.kernels import Kernel, built, packed_of, structure_of, with_code
 from whet.autotune.models.on_device import Uploaded
-from whet.autotune.models.open_kernels import NeedsNumbers, open_kernel, symbols_in
+from whet.autotune.models.open_kernels import NeedsNumbers, numbers_of, open_kernel, symbols_in
 from whet.autotune.models.steps import Steps
 from whet.autotune.models.symbolic_groups import GroupTasks, SymbolicGroups
 from whet.autotune.tasks.task import Task
@@ -190,8 +190,8 @@ class _Plan:
             kernel = self._open(group)
             how = f"a kernel for any {', '.join(symbols)}: it has no rows"
             self._call(group, (kernel,), how, is_tunable=False)
-            numbers = tuple(map(Symbol, symbols))
-            return SizedStep(kernel.symbol, self._places(group, kernel), numbers)
+            places = self._places(group, kernel)
+            return SizedStep(kernel.symbol, places, numbers_of(self.sizes, group))
         if not found.rows:
             task = found.tasks[1]
             kernel = self._kernel(task)
@@ -228,7 +228,8 @@ class _Plan:
 
     def _open(self, group: Fused) -> Kernel:
         """A kernel that takes sizes."""
-        key = structure_of(sized(self.sizes, group, {})[0], ())
+        own, values = sized(self.sizes, group, {})
+        key = structure_of(own, [values[v] for v in packed_of(self.graph, group)])
         if key not in self._built:
             text = f"{key} {self.target.key}"
             symbol = f"whet_{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -12,13 +12,14 @@ from whet.autotune.models.kernels import packed_of, structure_of, task_of
 from whet.autotune.models.layouts import channels_last_of
 from whet.autotune.tasks.task import Task
 from whet.compiler.abi.extent import Extent
+from whet.compiler.errors import WhetError
 from whet.compiler.graph.fusion import Fused, fused
 from whet.compiler.graph.ir import Graph
 from whet.compiler.graph.passes import optimized
-from whet.compiler.graph.passes.channels_last import with_channels_last
+from whet.compiler.graph.passes.channels_last import of_pixels, with_channels_last
 from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
 from whet.compiler.graph.symbolic.rows import rows_of, sized
-from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements, widest
 from whet.compiler.graph.views import views
 from whet.compiler.runtime.gpu.arguments import ALIGNMENT
 from whet.compiler.target import Target
@@ -73,6 +74,7 @@ class SymbolicGroups:
     ) -> None:
         self.target = target
         self._last: list[int] | None = None
+        self._open = _open_images(at, ranges)
         self.sizes: SymbolicGraph = generalised(at, self._passed, ranges)
         # where a part begins depends on a call's sizes
         seen = views(self.sizes.graph, parts=False)
@@ -105,13 +107,22 @@ class SymbolicGroups:
         return GroupTasks(group, rows, found, strides)
 
     def _passed(self, graph: Graph) -> Graph:
-        """The graph after its passes, in the layouts of the first one that came."""
+        """The graph after its passes, in the layouts of the first one that came.
+
+        Convolutions of open images have the channels last: what lies along memory is of a size that
+        is known. Those of single pixels are products of matrices then, whose rows are pixels.
+        """
         graph = optimized(graph)
+        convs = [n for n in graph.nodes if n.operator == "conv"]
         if self._last is None:
-            last = set(channels_last_of(graph, self.target))
+            opened = {n for k, n in enumerate(convs) if k in self._open}
+            last = set(channels_last_of(graph, self.target, opened))
             self._last = [k for k, n in enumerate(graph.nodes) if n in last]
         nodes = [graph.nodes[k] for k in self._last if k < len(graph.nodes)]
-        return with_channels_last(graph, nodes) if nodes else graph
+        if not nodes:
+            return graph
+        points = {n.output.name for k, n in enumerate(convs) if k in self._open}
+        return of_pixels(with_channels_last(graph, nodes), points)
 
     def _block_sizes(self, group: Fused, row_bytes: int, rows: Sequence[Extent]) -> list[int]:
         """Numbers of rows of blocks, the largest first: rows weigh as much as the weights do."""
@@ -174,3 +185,17 @@ def _report_untuned(each: Sequence[GroupTasks], ranges: Mapping[str, Dynamic]) -
         UntunedWarning,
         stacklevel=4,
     )
+
+
+def _open_images(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic]) -> set[int]:
+    """Which convolutions of a model, by their numbers, have images of open sizes."""
+    top = widest(ranges)
+    low = {n: min(r.low + 1, r.high) if r.low == 1 else r.low for n, r in ranges.items()}
+    found = []
+    for point in (top, low):
+        try:
+            graph = optimized(at(point))
+        except (WhetError, MemoryError):
+            return set()  # which is said, with the way out, where all sizes are looked at
+        found.append([n.reads[0].shape[2:] for n in graph.nodes if n.operator == "conv"])
+    return {k for k, (a, b) in enumerate(zip(*found)) if a != b}

@@ -44,6 +44,11 @@ def static(value: Any, request: str) -> int:
     return int(x.value)
 
 
+def is_constant(size: Any) -> bool:
+    """True for a size that is known before the kernel runs."""
+    return isinstance(convert(size), IntImm)
+
+
 def product(sizes: Sequence[Any]) -> PrimExpr:
     """The number of elements of a shape."""
     return reduce(multiply, sizes, const(1))

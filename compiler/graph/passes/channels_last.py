@@ -97,6 +97,34 @@ def with_channels_last(graph: Graph, nodes: Collection[Node]) -> Graph:
     return made
 
 
+def of_pixels(graph: Graph, names: Collection[str]) -> Graph:
+    """The graph in which convolutions of single pixels are products of matrices.
+
+    Args:
+        graph: after :func:`with_channels_last`.
+        names: of what the convolutions made before it.
+    """
+    wanted = {f"{name}.nhwc" for name in names}
+
+    def rule(work: Rewriting, node: Node) -> Value | None:
+        attrs = node.attrs
+        if node.operator != "conv" or node.output.name not in wanted:
+            return None
+        x, weights, *bias = (None if v is None else work.now(v) for v in node.inputs)
+        assert x is not None and weights is not None
+        one = attrs.get("channels_last") and attrs.get("groups", 1) == 1
+        one = one and set(attrs["strides"]) == {1} and set(attrs["padding"]) == {0}
+        if not one or weights.shape[:2] != (1, 1):
+            return None
+        matrix = work.add("reshape", [weights], _named(node, weights.name), shape=weights.shape[2:])
+        if not bias:
+            return work.add("matmul", [x, matrix], node)
+        sums = work.add("matmul", [x, matrix], _named(node, node.output.name))
+        return work.add("add", [sums, *bias], node)
+
+    return fold_constants(rewritten(graph, rule).pruned()).pruned()
+
+
 def _operand(
     work: Rewriting, node: Node, k: int, v: Value, last: Callable[[Rewriting, Value, Node], Value]
 ) -> Value:

@@ -2,7 +2,8 @@
 
 A model's file says by arithmetic on shapes what its sizes are, and front ends compute it for given
 sizes. So a model is looked at with several: the graphs must be alike but for integers, each of
-which is a polynomial of the symbols. What is not, is refused by the name of its node.
+which is a polynomial of the symbols, or a quotient by strides. What is not, is refused by the name
+of its node.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from whet.compiler.graph.ir import Graph, Node, Value
 from whet.compiler.graph.symbolic.sizes import (
     Dynamic,
     Sizes,
-    fitted,
     is_open,
     looked_at,
     ones,
     widest,
 )
+from whet.compiler.graph.symbolic.strides import forms_of
 
+_MOST_DOUBTS = 48  # sizes that are looked at beyond the first ones, to tell forms apart
 _NARROWER = "a narrower range; or "
 _NO_SIZE = (bool, str, float, type(None))
 
@@ -121,10 +123,18 @@ def _found(
 ) -> SymbolicGraph:
     """The graph that is right at some sizes, and in the file's own form also where sizes are 1."""
     file, made = _Alike(ranges), _Alike(ranges)
-    for point in points:
+    ahead = list(points)
+    seen = set()
+    while ahead:
+        point = ahead.pop(0)
+        seen.add(tuple(point.values()))
         graph = _read(at, ranges, point)
         file.add(graph, point)
         made.add(passed(graph), point)
+        if not ahead and len(seen) < len(points) + _MOST_DOUBTS:
+            doubt = made.doubt() or file.doubt()
+            if doubt is not None and tuple(doubt.values()) not in seen:
+                ahead.append(doubt)
     for point in ones(ranges):
         if point not in points:
             file.add(_read(at, ranges, point), point)
@@ -220,10 +230,14 @@ class _Alike:
         self._points.append(point)
         self._columns.append(numbers)
 
+    def doubt(self) -> Sizes | None:
+        """Sizes that tell more of what a size is; None where all that can be told is."""
+        return forms_of(self._points, set(zip(*self._columns)), self.ranges).doubt
+
     def graph(self) -> SymbolicGraph:
         """The graph of all sizes."""
         rows = list(zip(*self._columns))
-        known = {row: fitted(self._points, row) for row in set(rows)}
+        known = forms_of(self._points, set(rows), self.ranges).found
         assert self._first is not None
         return _filled(self._first, iter([known[row] for row in rows]), self.ranges)
 

@@ -181,7 +181,7 @@ def most_each(shape: Sequence[Extent], itemsize: int, ranges: Mapping[str, Dynam
     In each symbol alone, size over product is a sum of powers of it from -1 on, which is convex: it
     is greatest at an end of the range.
     """
-    if any("-" in str(d) for d in shape):
+    if any("-" in str(d) or "//" in str(d) for d in shape):
         return most_elements(shape, ranges) * itemsize
     ends = [{(n, r.low), (n, r.high)} for n, r in ranges.items()]
     found = 0

@@ -14,6 +14,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops.ops import (
     cast,
     const,
+    convert,
     divide,
     floordiv,
     if_then_else,
@@ -26,7 +27,7 @@ from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.half_precision import summed_in, widened
 from whet.compiler.topi.layout import Layout
 from whet.compiler.topi.nn.windows import Windows, each, padded, windows_of
-from whet.compiler.topi.shapes import product, static
+from whet.compiler.topi.shapes import is_constant, product, static
 from whet.compiler.topi.tag import ELEMWISE
 
 
@@ -118,7 +119,7 @@ def _pool(
     image, size = [data.shape[k] for k in places], each(kernel, "kernel", rank, 1)
     along = windows_of(image, size, stride, padding, dilation, request, ceil_mode, start_inside)
     zeros = pool_type == "avg" and count_include_pad
-    counted = [range(-w.before, w.image + w.after) if zeros else range(w.image) for w in along]
+    counted = [(-w.before, w.image + w.after) if zeros else (0, w.image) for w in along]
     partial = ceil_mode or not zeros
     if partial:
         for letter, windows, inside in zip(spatial, along, counted):
@@ -302,7 +303,7 @@ def _pooled(
     """
     shape = list(data.shape)
     for k, size in zip(places, sizes):
-        shape[k] = const(size)
+        shape[k] = convert(size)
     largest = pool_type == "max"
     combine, kind = (te.max, data.dtype) if largest else (te.sum, summed_in(data.dtype))
 
@@ -335,22 +336,26 @@ def _outside(dtype: str, pool_type: str) -> float:
     return -math.inf if dt.is_float(dtype) else int(min_value(dtype).value)  # type: ignore[attr-defined]
 
 
-def _inside(i: Any, along: Windows, counted: range) -> Any:
-    """How many places of window ``i`` count."""
+def _inside(i: Any, along: Windows, counted: tuple[Any, Any]) -> Any:
+    """How many places of window ``i`` count: those from the first number to the second."""
     many: Any = const(0)
     for k in range(along.size):
         at = i * along.stride + (k * along.dilation - along.before)
-        inside = logical_and(at >= counted.start, at < counted.stop)
+        inside = logical_and(at >= counted[0], at < counted[1])
         many = many + cast("int32", inside)
     return many
 
 
-def _check_windows(name: str, along: Windows, counted: range, request: str) -> None:
+def _check_windows(name: str, along: Windows, counted: tuple[Any, Any], request: str) -> None:
     """Refuse a window without a place that counts: of nothing there is no maximum, no average."""
+    if not is_constant(along.image):
+        if along.dilation > 1 or max(along.before, along.after) >= along.size:
+            static(along.image, request)  # whether there is one depends on the image
+        return
     for i in range(along.count):
         first = along.place(i, 0) - along.before
         inside = range(first, first + along.size * along.dilation, along.dilation)
-        if not any(at in counted for at in inside):
+        if not any(counted[0] <= at < counted[1] for at in inside):
             raise ArgumentError(
                 request,
                 f"window {i} of the {name} takes {', '.join(map(str, inside[:8]))}"

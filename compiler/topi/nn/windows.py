@@ -10,7 +10,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.pad import pad
-from whet.compiler.topi.shapes import static
+from whet.compiler.topi.shapes import is_constant, static
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Windows:
     """Windows along one dimension of images.
 
     Attributes:
-        image: pixels.
+        image: pixels; an expression where they are open.
         size: pixels of a window.
         stride: from one window to the next.
         dilation: from one pixel of a window to the next.
@@ -26,7 +26,7 @@ class Windows:
         overhang: pixels that the last window may take behind the padding.
     """
 
-    image: int
+    image: Any
     size: int
     stride: int
     dilation: int
@@ -35,10 +35,12 @@ class Windows:
     overhang: int = 0
 
     @property
-    def count(self) -> int:
+    def count(self) -> Any:
         """How many windows fit."""
-        padded = self.before + self.image + self.after + self.overhang
-        return (padded - (self.size - 1) * self.dilation - 1) // self.stride + 1
+        more = self.before + self.after + self.overhang - (self.size - 1) * self.dilation - 1
+        if self.stride == 1:
+            return self.image + (more + 1)
+        return (self.image + more) // self.stride + 1
 
     def place(self, window: Any, k: Any) -> Any:
         """The place of a window's pixel ``k`` in the padded image."""
@@ -73,7 +75,9 @@ def windows_of(
     steps, spread = each(strides, "strides", rank, 1), each(dilation, "dilation", rank, 1)
     sizes = [static(k, request) for k in size]
     before, after = sides(padding, [(k - 1) * d + 1 for k, d in zip(sizes, spread)])
-    pixels = [static(n, request) for n in image]
+    # what a last window's overhang is has to be known; other windows of open images are as many
+    # as an expression says
+    pixels = [static(n, request) if ceil_mode or is_constant(n) else n for n in image]
     overhang = [s - 1 if ceil_mode else 0 for s in steps]
     rows = zip(pixels, sizes, steps, spread, before, after, overhang)
     windows = [Windows(*row) for row in rows]
@@ -81,7 +85,7 @@ def windows_of(
         windows = [
             replace(w, overhang=max(-1, -w.after)) if _begins_behind(w) else w for w in windows
         ]
-    if any(along.count < 1 for along in windows):
+    if any(is_constant(w.count) and w.count < 1 for w in windows):
         raise ArgumentError(request, "the window is larger than the padded image")
     return windows
 

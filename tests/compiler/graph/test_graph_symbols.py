@@ -13,6 +13,7 @@ from whet.compiler.graph.symbolic.sizes import (
     most_elements,
     ones,
 )
+from whet.compiler.graph.symbolic.strides import forms_of, more_points
 
 TEXTS = ("7", "b", "12 * b", "s + 3", "b * s", "12 * b * s", "s * s", "s * s + 2 * b - 1", "s - 1")
 
@@ -78,3 +79,61 @@ def test_memory_is_enough_for_all_sizes():
     falling = (parse("50 - s"), parse("s"))
     most = max((50 - s) * s for s in range(2, 41))
     assert most <= most_elements(falling, {"s": dynamic(2, 40)}) <= 48 * 40
+
+
+def learned(change, ranges):
+    """The form of a size that :func:`forms_of` finds, looking where it is in doubt."""
+    points = list(looked_at(ranges))
+    for _ in range(48):
+        row = tuple(change(p) for p in points)
+        forms = forms_of(points, {row}, ranges)
+        if forms.doubt is None:
+            return forms.found[row]
+        assert forms.doubt not in points
+        points.append(forms.doubt)
+    raise AssertionError("it is in doubt for ever")
+
+
+def test_sizes_that_strides_divide(seeds):
+    """Of chains of windows, whatever their strides and paddings: right at every size of a range."""
+    for seed in seeds(12):
+        rng = random.Random(seed)
+        layers = [(rng.randint(1, 7), rng.randint(0, 3), rng.choice((1, 2, 2, 3))) for _ in "abc"]
+        ups = rng.choice((1, 1, 2))
+
+        def size(p, layers=layers, ups=ups):
+            n = p["n"]
+            for window, pad, stride in layers:
+                n = (n + 2 * pad - window) // stride + 1
+            return n * ups
+
+        ranges = {"n": dynamic(40, rng.choice((60, 200, 3000))), "m": dynamic(2, 90)}
+        found = learned(size, ranges)
+        assert found is not None, layers
+        for n in range(40, ranges["n"].high + 1):
+            assert evaluate(found, {"n": n, "m": 3}) == size({"n": n}), (layers, n)
+
+
+def test_products_of_sizes_that_strides_divide():
+    ranges = {"h": dynamic(8, 200), "w": dynamic(9, 100), "b": dynamic(1, 4)}
+    points = list(looked_at(ranges))
+    changes = (
+        lambda p: (p["h"] + 1) // 2,
+        lambda p: p["w"] // 4,
+        lambda p: p["b"] * ((p["h"] + 1) // 2) * (p["w"] // 4) * 3,
+        lambda p: ((p["h"] + 1) // 2) ** 2,
+    )
+    while True:
+        rows = [tuple(change(p) for p in points) for change in changes]
+        forms = forms_of(points, set(rows), ranges)
+        if forms.doubt is None:
+            break
+        points.append(forms.doubt)
+    for row, change in zip(rows, changes):
+        for p in more_points(ranges):
+            assert evaluate(forms.found[row], p) == change(p)
+
+
+@pytest.mark.parametrize("change", [lambda n: min(n, 20), lambda n: n % 3, lambda n: n**3])
+def test_what_no_stride_divides_is_not_found(change):
+    assert learned(lambda p: change(p["n"]), {"n": dynamic(8, 64)}) is None

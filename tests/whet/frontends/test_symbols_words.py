@@ -170,8 +170,7 @@ def test_sizes_below_which_there_is_no_model():
     assert whet.from_onnx(graph, {"b": 1, "n": 5})
     with pytest.raises(ArgumentError, match="window is larger"):
         whet.from_onnx(graph, {"b": 1, "n": 4})
-    with pytest.raises(ArgumentError, match=r"Conv \(y\): .*needs sizes.*constant\n  buckets, "):
-        whet.compile(graph, {**sizes, "n": whet.dynamic(5, 40)}, TARGET, cache=False)
+    assert whet.compile(graph, {**sizes, "n": whet.dynamic(5, 40)}, TARGET, cache=False).ranges
 
 
 @pytest.mark.parametrize("graph", [DEEP, SUMS])

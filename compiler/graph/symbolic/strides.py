@@ -1,0 +1,174 @@
+"""Sizes that strides divide: ``k * ((n + b) // c) + d`` of a symbol, and products of such ones.
+
+A convolution or a pool that moves by two pixels halves an image and rounds; several in a row are
+one such form, of the product of their strides. Some sizes that were looked at may fit several
+forms: then another size is named, at which they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from whet.compiler.abi.extent import Extent, Operation, Symbol, evaluate, symbols_of
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, widest
+
+_MOST_STRIDE = 64
+_PERIOD = 4096  # two forms that agree at so many sizes in a row agree at all: c times c' is less
+_MOST_FACTORS = 3  # of a product: the images, their rows, their columns
+
+Row = tuple[int, ...]
+"""A size at each of the points that were looked at."""
+
+
+@dataclass(frozen=True)
+class Forms:
+    """What sizes are in terms of symbols.
+
+    Attributes:
+        found: the numbers of a size -> its extent; None where it has no form.
+        doubt: sizes at which forms differ that are the same so far; None: there is no doubt.
+    """
+
+    found: Mapping[Row, Extent | None]
+    doubt: Sizes | None
+
+
+def forms_of(points: Sequence[Sizes], rows: set[Row], ranges: Mapping[str, Dynamic]) -> Forms:
+    """The forms of some sizes.
+
+    Args:
+        points: the sizes of the symbols that were looked at.
+        rows: of each size its number at each of them.
+        ranges: symbol -> its range.
+    """
+    found: dict[Row, Extent | None] = {row: fitted(points, row) for row in rows}
+    factors: dict[Extent, None] = {}
+    for row in sorted(row for row, extent in found.items() if extent is None):
+        many = list(_candidates(points, row, ranges))
+        if not many:
+            continue
+        point = _difference(many, ranges)
+        if point is not None:
+            return Forms(found, point)
+        found[row] = many[0].extent
+        factors[many[0].quotient] = None
+    every = [*map(Symbol, ranges), *factors]
+    for row in [row for row, extent in found.items() if extent is None and factors]:
+        found[row] = _product(points, row, every)
+    return Forms(found, None)
+
+
+def more_points(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
+    """Sizes at which extents with quotients are compared: a row of them at each range's ends."""
+    top, found = widest(ranges), []
+    for name, r in ranges.items():
+        many = min(4 * _MOST_STRIDE, r.high - r.low + 1)
+        ends = {*range(r.low, r.low + many), *range(r.high - many + 1, r.high + 1)}
+        found += [{**top, name: n} for n in sorted(ends)]
+    return found
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """``k * ((name + b) // c) + d``."""
+
+    name: str
+    k: int
+    b: int
+    c: int
+    d: int
+
+    @property
+    def quotient(self) -> Extent:
+        top: Extent = Symbol(self.name)
+        return Operation("//", Operation("+", top, self.b) if self.b else top, self.c)
+
+    @property
+    def extent(self) -> Extent:
+        return _scaled(self.quotient, self.k, self.d)
+
+    def at(self, sizes: np.ndarray) -> np.ndarray:
+        """Its values."""
+        return self.k * ((sizes + self.b) // self.c) + self.d
+
+
+def _scaled(extent: Extent, k: int, d: int) -> Extent:
+    """``k * extent + d``."""
+    found = extent if k == 1 else Operation("*", extent, k)
+    return found if not d else Operation("+" if d > 0 else "-", found, abs(d))
+
+
+def _candidates(
+    points: Sequence[Sizes], row: Row, ranges: Mapping[str, Dynamic]
+) -> Iterator[_Candidate]:
+    """The forms that have some numbers, those of small strides first; of one symbol alone."""
+    wanted = np.array(row)
+    for name in ranges:
+        sizes = np.array([p[name] for p in points])
+        high, low = sizes.argmax(), sizes.argmin()
+        rise = int(wanted[high] - wanted[low])
+        for c in range(2, _MOST_STRIDE + 1):
+            own = (sizes + np.arange(c)[:, None]) // c
+            steps = own[:, high] - own[:, low]
+            able = (steps > 0) & (rise % np.maximum(steps, 1) == 0)
+            k = np.where(able, rise // np.maximum(steps, 1), 0)
+            d = wanted[high] - k * own[:, high]
+            fits = (k != 0) & (k[:, None] * own + d[:, None] == wanted).all(axis=1)
+            for b in np.flatnonzero(fits):
+                yield _Candidate(name, int(k[b]), int(b), c, int(d[b]))
+
+
+def _difference(many: Sequence[_Candidate], ranges: Mapping[str, Dynamic]) -> Sizes | None:
+    """Sizes at which candidates differ, which tell as many apart as any; None: they never do."""
+    best: tuple[int, Sizes] | None = None
+    for name in dict.fromkeys(one.name for one in many):
+        r = ranges[name]
+        sizes = np.arange(r.low, min(r.high, r.low + _PERIOD) + 1)
+        top = widest(ranges)
+        values = np.array([
+            one.at(sizes if one.name == name else np.full_like(sizes, top[one.name]))
+            for one in many
+        ])  # fmt: skip
+        other = (values != values[0]).sum(axis=0)
+        apart = np.minimum(other, len(many) - other)
+        at = int(np.where(other > 0, apart, -1).argmax())
+        if other[at] and (best is None or apart[at] > best[0]):
+            best = int(apart[at]), {**top, name: int(sizes[at])}
+    return None if best is None else best[1]
+
+
+def _product(points: Sequence[Sizes], row: Row, factors: Sequence[Extent]) -> Extent | None:
+    """``k`` times a product of factors, and a number; None where there is none."""
+    wanted = np.array(row)
+    high, low = wanted.argmax(), wanted.argmin()
+    values = {f: np.array([evaluate(f, p) for p in points]) for f in factors}
+    for many in range(2, _MOST_FACTORS + 1):
+        for chosen in combinations_with_replacement(factors, many):
+            if not any(isinstance(f, Operation) for f in chosen):
+                continue  # a polynomial, which it is not
+            own = np.prod([values[f] for f in chosen], axis=0)
+            step = int(own[high] - own[low])
+            k, rest = divmod(int(wanted[high] - wanted[low]), step) if step else (0, 1)
+            d = int(wanted[high]) - k * int(own[high])
+            if k and not rest and (k * own + d == wanted).all():
+                extent = chosen[0]
+                for f in chosen[1:]:
+                    extent = Operation("*", extent, f)
+                return _scaled(extent, k, d)
+    return None
+
+
+def has_quotient(extents: Sequence[Extent]) -> bool:
+    """True where a stride divides a symbol in one of some extents."""
+    return any(_divides(d) for d in extents)
+
+
+def _divides(extent: Extent) -> bool:
+    if not isinstance(extent, Operation):
+        return False
+    own = extent.op == "//" and bool(symbols_of(extent.a))
+    return own or _divides(extent.a) or _divides(extent.b)
