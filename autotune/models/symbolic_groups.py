@@ -17,6 +17,7 @@ from whet.compiler.graph.fusion import Fused, fused
 from whet.compiler.graph.ir import Graph
 from whet.compiler.graph.passes import optimized
 from whet.compiler.graph.passes.channels_last import of_pixels, with_channels_last
+from whet.compiler.graph.passes.sounds import as_images
 from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
 from whet.compiler.graph.symbolic.rows import rows_of, sized
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements, widest
@@ -114,6 +115,10 @@ class SymbolicGroups:
         """
         graph = optimized(graph)
         convs = [n for n in graph.nodes if n.operator == "conv"]
+        sounds = [n for k, n in enumerate(convs) if k in self._open and len(n.output.shape) == 3]
+        if sounds:
+            graph = as_images(graph, {n.output.name for n in sounds})
+            convs = [n for n in graph.nodes if n.operator == "conv"]
         if self._last is None:
             opened = {n for k, n in enumerate(convs) if k in self._open}
             last = set(channels_last_of(graph, self.target, opened))

@@ -88,6 +88,9 @@ CASES = {
     "odd channels": ([("conv", 13, 3, 1, 1), ("Relu",), ("conv", 21, 5, 2, 1)], IMAGE),
     "even windows": ([("conv", 16, 2, 2, 1), ("conv", 12, 4, 3, 1)], IMAGE),
     "sounds": ([("conv", 32, 5, 2, 1), ("Relu",), ("conv", 16, 3, 2, 1)], ["b", 6, "h"]),
+    "sounds of few channels": ([("conv", 5, 3, 1, 1), ("Sigmoid",), ("conv", 12, 4, 3, 1),
+                               ("Abs",), ("Tanh",), ("MaxPool", {"kernel_shape": [2]})],
+                              ["b", 2, "h"]),
     "volumes": ([("conv", 8, 3, 2, 1), ("Relu",), ("conv", 8, 1, 1, 1)], ["b", 2, "h", "w", 5]),
     "many weights": ([("conv", 160, 3, 2, 1), ("Relu",), ("conv", 192, 3, 1, 1)], IMAGE),
 }  # fmt: skip
