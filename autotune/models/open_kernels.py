@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 from whet.autotune.models.kernels import packed_of
-from whet.autotune.models.open_schedules import LEAST_LANES, PANELS, panel_of, scheduled
+from whet.autotune.models.open_schedules import OF_PANELS, PANELS, padded_panel, scheduled
 from whet.compiler import driver, te
 from whet.compiler.abi import extent
 from whet.compiler.abi.extent import Extent, Shape, Symbol, evaluate, symbols_of
@@ -25,6 +24,7 @@ from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 from whet.compiler.te import Tensor
 from whet.compiler.tir.expr import PrimExpr
+from whet.compiler.topi.shapes import quotient_of
 
 _PRODUCTS = ("gemm", "matmul")
 
@@ -104,7 +104,7 @@ def _computed(
     known: dict[Extent, Any] = {}
     for d in extents:
         if symbols_of(d) <= symbols.keys():
-            known[d] = to_expr(d, symbols)
+            known[d] = quotient_of(to_expr(d, symbols), 0, 1)  # as windows are counted
     own, _ = sized(sizes, group, known)
     tensors = [te.placeholder(v.shape, v.dtype, f"p{k}") for k, v in enumerate(own.inputs)]
     packed = _packed(sizes, group, target)
@@ -125,32 +125,39 @@ def _packed(sizes: SymbolicGraph, group: Fused, target: Target) -> set[Value]:
         return set()
     found = packed_of(sizes.graph, group)
     for n in group.nodes:
-        last = n.attrs.get("channels_last") if n.operator == "conv" else n.operator in _PRODUCTS
+        if n.operator == "conv":
+            fits = n.attrs.get("channels_last") and n.attrs.get("groups", 1) == 1
+        else:
+            fits = n.operator in _PRODUCTS and not n.attrs.get("transpose_b")
         shape = sizes.shapes[n.outputs[0]]
-        fits = last and not n.attrs.get("transpose_b") and len(shape) > 1 and is_open(shape[-2])
-        for k, v in enumerate(n.inputs):
-            if v in found and not (fits and k == 1 and _is_wide(v, target)):
-                found.discard(v)
+        fits = fits and not is_open(shape[-1]) and any(map(is_open, shape[:-1]))
+        found -= {v for k, v in enumerate(n.inputs) if v in found and not (fits and k == 1)}
     return found
 
 
-def _is_wide(weights: Value, target: Target) -> bool:
-    lanes, _ = panel_of(weights.shape[-1], weights.dtype, target)
-    return lanes >= LEAST_LANES
-
-
 def _in_panels(weights: Tensor, target: Target) -> Tensor:
-    """Weights that lie in panels as wide as a tile, which are made ahead of the kernel's calls."""
+    """Weights that lie in panels as wide as a tile, which are made ahead of the kernel's calls.
+
+    Where columns are no whole vectors, zeros are behind the last one.
+    """
     *_, columns = (int(d) for d in weights.shape)
-    wide = prod(panel_of(columns, weights.dtype, target))
-    panels = te.compute(
-        (columns // wide, *weights.shape[:-1], wide),
-        lambda panel, *i: weights(*i[:-1], panel * wide + i[-1]),
-        f"{weights.name}.packed",
-        attrs={PANELS: True},
-    )
+    lanes, vectors = padded_panel(columns, weights.dtype, target)
+    wide = lanes * vectors
+
+    def element(panel: Any, *i: Any) -> Any:
+        column = panel * wide + i[-1]
+        own = weights(*i[:-1], column)
+        if columns % wide == 0:
+            return own
+        return te.if_then_else(column < columns, own, te.const(0, weights.dtype))
+
+    shape = (-(-columns // wide), *weights.shape[:-1], wide)
+    panels = te.compute(shape, element, f"{weights.name}.packed", attrs={PANELS: (lanes, vectors)})
     return te.compute(
-        weights.shape, lambda *i: panels(i[-1] // wide, *i[:-1], i[-1] % wide), weights.name
+        weights.shape,
+        lambda *i: panels(i[-1] // wide, *i[:-1], i[-1] % wide),
+        weights.name,
+        attrs={OF_PANELS: (lanes, vectors)},
     )
 
 

@@ -24,10 +24,10 @@ from whet.compiler.tir.expr import IntImm, PrimExpr, ProducerLoad, Var
 from whet.compiler.tir.visit.rewrite import nodes
 from whet.search_spaces.rules.vectors import vector_registers
 
-PANELS = "panels"
-"""The attribute of a stage that packs weights ahead of a kernel's calls."""
-LEAST_LANES = 4
-"""Of the vectors of tiles that registers hold."""
+PANELS, OF_PANELS = "panels", "of_panels"
+"""The attributes of a stage that packs weights ahead of a kernel's calls, and of what reads it in
+the order of the weights: lanes and vectors of a panel."""
+_LEAST_LANES = 4  # of the vectors of tiles that registers hold
 _THREADS = 128  # of a block of a GPU
 _DEPTH = 4  # rows of a contraction's tile
 _MOST_DEEP = 14  # rows of one whose sums are in registers
@@ -82,11 +82,12 @@ def _tile(op: ComputeOp, target: Target, tops: Mapping[Any, int]) -> tuple[int, 
         return None
     if op.output_dtype(0) == "bool":
         return None
-    last = op.axis[-1].domain.extent
-    if not isinstance(last, IntImm) or isinstance(op.axis[-2].domain.extent, IntImm):
+    *outer, last = (a.domain.extent for a in op.axis)
+    if not isinstance(last, IntImm) or all(isinstance(d, IntImm) for d in outer):
         return None
-    lanes, vectors = panel_of(last.value, op.output_dtype(0), target)
-    if lanes < LEAST_LANES:
+    packed = [t.op.attrs[OF_PANELS] for t in op.input_tensors if OF_PANELS in t.op.attrs]
+    (lanes, vectors), *_ = packed or [_panel(last.value, op.output_dtype(0), target)]
+    if lanes < _LEAST_LANES and not packed:
         return None
     deep = (vector_registers(target) - vectors - 1) // vectors
     most = max(1, _greatest(op.axis[-2].domain.extent, tops))
@@ -100,7 +101,22 @@ def _greatest(extent: PrimExpr, tops: Mapping[Any, int]) -> int:
     return evaluate(from_expr(extent, lambda v: symbols[v]), {v.name: n for v, n in tops.items()})
 
 
-def panel_of(columns: int, dtype: str, target: Target) -> tuple[int, int]:
+def padded_panel(columns: int, dtype: str, target: Target) -> tuple[int, int]:
+    """Lanes and vectors of a tile of packed weights of so many columns; some may hang over.
+
+    A tile that hangs over is one of several: of the only one, the sums would end where columns do,
+    and have masks.
+    """
+    widest = max(1, target.vector_bytes // dt.itemsize(dtype))
+    lanes = min(widest, 1 << max(columns - 1, 0).bit_length())
+    if lanes > columns:
+        return lanes // 2, 1
+    many = -(-columns // lanes)
+    vectors = next(n for n in (2, 3, 1) if many % n == 0)
+    return lanes, 1 if vectors == many and columns % lanes else vectors
+
+
+def _panel(columns: int, dtype: str, target: Target) -> tuple[int, int]:
     """Lanes and vectors of a tile of so many columns in all: none of it hangs over."""
     lanes = gcd(columns, max(1, target.vector_bytes // dt.itemsize(dtype)))
     return lanes, next(n for n in (2, 3, 1) if columns // lanes % n == 0)

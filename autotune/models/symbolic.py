@@ -231,7 +231,8 @@ class _Plan:
         own, values = sized(self.sizes, group, {})
         key = structure_of(own, [values[v] for v in packed_of(self.graph, group)])
         if key not in self._built:
-            text = f"{key} {self.target.key}"
+            within = [(s, self.sizes.ranges[s]) for s in symbols_in(self.sizes, group)]
+            text = f"{key} {within} {self.target.key}"
             symbol = f"whet_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
             points = looked_at(self.sizes.ranges) + ones(self.sizes.ranges)
             module = open_kernel(self.sizes, group, points, self.target, symbol)

@@ -203,4 +203,6 @@ def _open_images(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic]) ->
         except (WhetError, MemoryError):
             return set()  # which is said, with the way out, where all sizes are looked at
         found.append([n.reads[0].shape[2:] for n in graph.nodes if n.operator == "conv"])
+    if len(found[0]) != len(found[1]):
+        return set()  # another model at its least size, which is said there, too
     return {k for k, (a, b) in enumerate(zip(*found)) if a != b}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import IntImm, PrimExpr
@@ -109,6 +110,8 @@ def _broadcast_extent(x: PrimExpr, y: PrimExpr, request: str) -> PrimExpr:
         return x
     if known:
         raise ArgumentError(request, f"dimensions of {x} and {y} do not go together")
+    if Analyzer().can_prove_equal(x, y):
+        return x
     raise ArgumentError(
         request, f"the dimensions {x} and {y} are not known to be equal", "use one variable"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import IntImm, PrimExpr
+from whet.compiler.tir.expr import Add, FloorDiv, Sub
 from whet.compiler.tir.ops.ops import (
     cast,
     const,
@@ -47,6 +48,26 @@ def static(value: Any, request: str) -> int:
 def is_constant(size: Any) -> bool:
     """True for a size that is known before the kernel runs."""
     return isinstance(convert(size), IntImm)
+
+
+def quotient_of(size: Any, more: int, by: int) -> Any:
+    """``(size + more) // by``, the quotients in it made one: sizes that are equal look alike.
+
+    ``((n + a) // c + b) // d`` is ``(n + a + b * c) // (c * d)``.
+
+    Args:
+        size: of images, an expression where they are open.
+        more: a number.
+        by: a positive number.
+    """
+    x = convert(size)
+    while isinstance(x, (Add, Sub)) and isinstance(x.b, IntImm):
+        more += x.b.value if isinstance(x, Add) else -x.b.value
+        x = x.a
+    if isinstance(x, FloorDiv) and isinstance(x.b, IntImm) and x.b.value > 0:
+        return quotient_of(x.a, more * x.b.value, by * x.b.value)
+    found = x + more if more else x
+    return found // by if by > 1 else found
 
 
 def product(sizes: Sequence[Any]) -> PrimExpr:

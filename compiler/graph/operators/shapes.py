@@ -18,7 +18,7 @@ def _concat(*parts: Tensor, axis: int) -> Tensor:
 
 
 def _slice(
-    x: Tensor, begin: Sequence[int], end: Sequence[int], step: Sequence[int], axes: Sequence[int]
+    x: Tensor, begin: Sequence[Any], end: Sequence[Any], step: Sequence[int], axes: Sequence[int]
 ) -> Tensor:
     """Part of a tensor by numpy's rules; ``end`` past the front is less than -the extent."""
     if not all(isinstance(x.shape[a], IntImm) for a in axes) or not _numbers(begin, end):
@@ -59,8 +59,9 @@ def _pad(
     rank = range(len(before))
     if any(n < 0 for n in (*before, *after)):
         begin = [max(-n, 0) for n in before]
-        end = [int(d) - max(-n, 0) for d, n in zip(x.shape, after)]
-        x = topi.strided_slice(x, begin, end, [1] * len(begin), list(rank))
+        shape = [int(d) if isinstance(d, IntImm) else d for d in x.shape]
+        end = [d - max(-n, 0) for d, n in zip(shape, after)]
+        x = _slice(x, begin, end, [1] * len(begin), list(rank))
     low, high = ([max(n, 0) for n in many] for many in (before, after))
     return topi.nn.pad(x, low, high, value, mode=mode)
 

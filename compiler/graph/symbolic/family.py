@@ -296,7 +296,7 @@ def _filled(
         one = next(found)
         if one is None:
             names = ", ".join(ranges)
-            why = f"a size of {what} is no polynomial of {names} with integer factors"
+            why = f"a size of {what} is no polynomial of {names}, and none that strides divide"
             raise _Refused(_request(ranges), why)
         return one
 

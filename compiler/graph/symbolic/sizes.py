@@ -1,4 +1,4 @@
-"""Ranges of sizes, and sizes as polynomials of symbols, found from their values at some sizes."""
+"""Ranges of sizes, and sizes in terms of symbols, found from their values at some sizes."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def most_each(shape: Sequence[Extent], itemsize: int, ranges: Mapping[str, Dynam
     In each symbol alone, size over product is a sum of powers of it from -1 on, which is convex: it
     is greatest at an end of the range.
     """
-    if any("-" in str(d) or "//" in str(d) for d in shape):
+    if not all(map(_only_grows, shape)):
         return most_elements(shape, ranges) * itemsize
     ends = [{(n, r.low), (n, r.high)} for n, r in ranges.items()]
     found = 0
@@ -192,31 +192,48 @@ def most_each(shape: Sequence[Extent], itemsize: int, ranges: Mapping[str, Dynam
 
 
 def most_elements(shape: Sequence[Extent], ranges: Mapping[str, Dynamic]) -> int:
-    """The most elements that an array of some extents has for sizes of these ranges.
+    """A number of elements that an array of some extents has at most for sizes of these ranges."""
+    return prod(_most(d, ranges) for d in shape)
 
-    Raises:
-        ArgumentError: sizes of several symbols are subtracted.
-    """
-    if not any("-" in str(d) for d in shape):
-        top = widest(ranges)
-        return prod(evaluate(d, top) for d in shape)
-    names = sorted({s for d in shape for s in symbols_of(d)})
-    if len(names) > 1:
-        raise ArgumentError(
-            f"a value of shape {[str(d) for d in shape]}",
-            "how large it can be is not known: sizes of several symbols are subtracted",
-            "buckets: shapes={'batch': [1, 8]}",
-        )
+
+def _only_grows(d: Extent) -> bool:
+    """True for sums and products, which are greatest where all symbols are."""
+    if isinstance(d, Operation):
+        return d.op in "+*" and _only_grows(d.a) and _only_grows(d.b)
+    return True
+
+
+def _most(d: Extent, ranges: Mapping[str, Dynamic]) -> int:
+    """A bound of an extent; of a polynomial of one symbol its greatest value."""
+    names = symbols_of(d)
+    if len(names) > 1 or _divides(d) or _only_grows(d):
+        return _bounds(d, ranges)[1]
     (name,) = names
-    return prod(_most(d, name, ranges[name]) for d in shape)
-
-
-def _most(d: Extent, name: str, r: Dynamic) -> int:
-    """The greatest value of a polynomial of one symbol: at an end of its range, or at its top."""
+    r = ranges[name]
 
     def at(n: int) -> int:
         return int(evaluate(d, {name: n}))
 
+    # at an end of its range, or at its top
     square, line = at(2) - 2 * at(1) + at(0), 4 * at(1) - 3 * at(0) - at(2)
     top = -line // (2 * square) if square else r.low
     return max(at(n) for n in (r.low, r.high, top, top + 1) if r.low <= n <= r.high)
+
+
+def _divides(d: Extent) -> bool:
+    return isinstance(d, Operation) and (d.op == "//" or _divides(d.a) or _divides(d.b))
+
+
+def _bounds(d: Extent, ranges: Mapping[str, Dynamic]) -> tuple[int, int]:
+    """Numbers between which an extent is, by those of its parts."""
+    if isinstance(d, Symbol):
+        return ranges[d.name].low, ranges[d.name].high
+    if not isinstance(d, Operation):
+        return d, d
+    (a, b), (x, y) = _bounds(d.a, ranges), _bounds(d.b, ranges)
+    if d.op == "+":
+        return a + x, b + y
+    if d.op == "-":
+        return a - y, b - x
+    each = [evaluate(Operation(d.op, m, n), {}) for m in (a, b) for n in (x, y)]
+    return min(each), max(each)

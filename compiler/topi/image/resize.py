@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from whet.compiler.arith import Analyzer
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.ops.ops import const
 from whet.compiler.topi.elementwise import cast
-from whet.compiler.topi.shapes import nearest_inside, static, with_axis
+from whet.compiler.topi.shapes import is_constant, nearest_inside, static, with_axis
 from whet.compiler.topi.tag import INJECTIVE
 
 _MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -23,6 +24,8 @@ _METHODS = ("nearest_neighbor", "linear", "cubic")
 _ROUNDINGS = ("", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 _WORDS = {"D": "depth", "H": "height", "W": "width"}
+
+_MOST_TIMES = 32  # that open images grow
 
 Fraction = tuple[int, int, int]  # a, b and d of (a * y + b) / d
 
@@ -118,8 +121,8 @@ def _resized(
     request = f"resize{len(layouts[0]) - 2}d({data}, {size}, {layout!r}, {method!r}, {mode!r})"
     _check(data, roi, size, layout, method, mode, rounding_method, layouts, request)
     first, rank = 1 if layout.endswith("C") else 2, len(layout) - 2
-    sizes = [static(data.shape[first + k], request) for k in range(rank)]
-    wanted = [static(d, request) for d in size]
+    pairs = [_known(data.shape[first + k], size[k], mode, request) for k in range(rank)]
+    sizes, wanted = zip(*pairs)
     if 0 in sizes and 0 not in wanted:
         have, want = ("x".join(map(str, each)) for each in (sizes, wanted))
         raise ArgumentError(
@@ -129,8 +132,8 @@ def _resized(
         )
     out = data
     # rows first: they are read in order, and the columns of one row at a time
-    for k, (n, m) in enumerate(zip(sizes, wanted)):
-        at = _fraction(mode, n, m)
+    for k, (n, times) in enumerate(pairs):
+        at, m = _fraction(mode, n, times), ops.convert(size[k])
         if method == "linear":
             out = _linear(out, first + k, m, at)
         elif method == "cubic":
@@ -139,6 +142,22 @@ def _resized(
             usual = "floor" if mode == "asymmetric" else "round_prefer_floor"
             out = _nearest(out, first + k, m, at, rounding_method or usual)
     return out if out_dtype in (None, out.dtype) else cast(out, out_dtype)
+
+
+def _known(have: Any, want: Any, mode: str, request: str) -> tuple[int, int]:
+    """The sizes of a dimension; of open ones their ratio, which is all that counts.
+
+    Raises:
+        ArgumentError: they are open, and one is no whole number of times the other, or pixels at
+            the ends stay at the ends.
+    """
+    have, want = ops.convert(have), ops.convert(want)
+    if not (is_constant(have) and is_constant(want)) and mode in ("half_pixel", "asymmetric"):
+        analyzer = Analyzer()
+        for k in range(1, _MOST_TIMES + 1):
+            if analyzer.can_prove_equal(want, have * k):
+                return 1, k
+    return static(have, request), static(want, request)
 
 
 def _check(
@@ -185,12 +204,12 @@ def _fraction(mode: str, have: int, want: int) -> Fraction:
     return 2 * have, have - want, 2 * max(want, 1)
 
 
-def _picked(data: Tensor, axis: int, want: int, element: Any, name: str) -> Tensor:
-    shape = with_axis(data.shape, axis, ops.const(want))
+def _picked(data: Tensor, axis: int, want: Any, element: Any, name: str) -> Tensor:
+    shape = with_axis(data.shape, axis, want)
     return compute(shape, element, name, INJECTIVE)
 
 
-def _nearest(data: Tensor, axis: int, want: int, at: Fraction, rounding: str) -> Tensor:
+def _nearest(data: Tensor, axis: int, want: Any, at: Fraction, rounding: str) -> Tensor:
     a, b, d = at
     up, by = {
         "floor": (0, 1),
@@ -207,7 +226,7 @@ def _nearest(data: Tensor, axis: int, want: int, at: Fraction, rounding: str) ->
     return _picked(data, axis, want, element, "resize_nearest")
 
 
-def _linear(data: Tensor, axis: int, want: int, at: Fraction) -> Tensor:
+def _linear(data: Tensor, axis: int, want: Any, at: Fraction) -> Tensor:
     a, b, d = at
 
     def element(*i: Any) -> Any:
@@ -222,7 +241,7 @@ def _linear(data: Tensor, axis: int, want: int, at: Fraction) -> Tensor:
     return _picked(data, axis, want, element, "resize_linear")
 
 
-def _cubic(data: Tensor, axis: int, want: int, at: Fraction, alpha: float, exclude: bool) -> Tensor:
+def _cubic(data: Tensor, axis: int, want: Any, at: Fraction, alpha: float, exclude: bool) -> Tensor:
     """Four pixels by Keys' weights of their distances."""
     a, b, d = at
     extent = data.shape[axis]

@@ -34,7 +34,7 @@ from whet.compiler.tir.ops.ops import const, if_then_else
 from whet.compiler.topi.half_precision import stored, sum_of_products, summed_in
 from whet.compiler.topi.nn.convolution import check_ranks, convolution
 from whet.compiler.topi.nn.windows import each
-from whet.compiler.topi.shapes import static
+from whet.compiler.topi.shapes import is_constant, static
 
 # Filled-up windows cost so many times the multiplications before products are the better way.
 _FILLED = 1.5
@@ -82,7 +82,7 @@ def transposed_convolution(
     if not weight.shape[0] == data.shape[1]:
         raise ArgumentError(request, "the input channels of data and weight differ")
     sizes = _Sizes(
-        [static(n, request) for n in data.shape[2:]],
+        [static(n, request) if is_constant(n) else n for n in data.shape[2:]],
         [static(k, request) for k in weight.shape[2:]],
         each(strides, "strides", rank, 1),
         each(padding, "padding", rank, 0),
@@ -94,10 +94,13 @@ def transposed_convolution(
             raise ArgumentError(
                 request, f"output padding {extra} is not below the stride {stride}", "lower it"
             )
-    if min(sizes.result) < 1:
+    opened = not all(map(is_constant, sizes.image))
+    if min(n for n in [1, *sizes.result] if is_constant(n)) < 1:
         found = "x".join(map(str, sizes.result))
         raise ArgumentError(request, f"the result would be {found}", "pad by less")
     result = out_dtype or data.dtype
+    if opened:  # how long phases are is not known
+        return stored(_products(data, weight, sizes, result, operator, ahead), result)
     many = prod(static(n, request) for n in (weight.shape[1], *sizes.window, *sizes.image))
     cached = many * dt.bits(summed_in(result)) // 8 <= _CACHED
     way = _products if sizes.in_products(cached) else _phases
@@ -109,12 +112,12 @@ class _Sizes:
     """Numbers of a transposed convolution, one for each spatial dimension.
 
     Attributes:
-        image, window, strides: theirs.
+        image, window, strides: theirs; an image's may be open.
         cut: off each side of the result. more: behind it.
         dilation: the distance between two elements of the window.
     """
 
-    image: Sequence[int]
+    image: Sequence[Any]
     window: Sequence[int]
     strides: Sequence[int]
     cut: Sequence[int]
@@ -127,7 +130,7 @@ class _Sizes:
         return [(k - 1) * d + 1 for k, d in zip(self.window, self.dilation)]
 
     @property
-    def result(self) -> list[int]:
+    def result(self) -> list[Any]:
         """The sizes of the result."""
         each = zip(self.image, self.strides, self.cut, self.reach, self.more)
         return [(n - 1) * s - 2 * c + k + m for n, s, c, k, m in each]

@@ -10,7 +10,7 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor
 from whet.compiler.topi.nn.pad import pad
-from whet.compiler.topi.shapes import is_constant, static
+from whet.compiler.topi.shapes import is_constant, quotient_of, static
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Windows:
     def count(self) -> Any:
         """How many windows fit."""
         more = self.before + self.after + self.overhang - (self.size - 1) * self.dilation - 1
-        if self.stride == 1:
-            return self.image + (more + 1)
-        return (self.image + more) // self.stride + 1
+        if isinstance(self.image, int):
+            return (self.image + more) // self.stride + 1
+        return quotient_of(self.image, more + self.stride, self.stride)
 
     def place(self, window: Any, k: Any) -> Any:
         """The place of a window's pixel ``k`` in the padded image."""

@@ -76,6 +76,14 @@ def test_memory_is_enough_for_all_sizes():
                 size = 3 * evaluate(shape[0], {"b": b, "s": s})
                 assert size <= most_elements(shape, ranges)
                 assert 4 * size <= most_each(shape, 4, ranges) * b * s
+    for text in ("b * s - b", "s - b", "(s + 1) // 2 - 1", "(s + 3) // 4 * b", "s // 2 * (s // 2)"):
+        shape = (parse(text), 3)
+        for b in range(1, 7):
+            for s in range(2, 41):
+                size = 3 * evaluate(shape[0], {"b": b, "s": s})
+                assert size <= most_elements(shape, ranges)
+                assert 4 * size <= most_each(shape, 4, ranges) * b * s
+    assert most_elements((parse("(s + 1) // 2 - 1"), parse("b")), ranges) == 19 * 6
     falling = (parse("50 - s"), parse("s"))
     most = max((50 - s) * s for s in range(2, 41))
     assert most <= most_elements(falling, {"s": dynamic(2, 40)}) <= 48 * 40

@@ -92,6 +92,8 @@ CASES = {
                                ("Abs",), ("Tanh",), ("MaxPool", {"kernel_shape": [2]})],
                               ["b", 2, "h"]),
     "volumes": ([("conv", 8, 3, 2, 1), ("Relu",), ("conv", 8, 1, 1, 1)], ["b", 2, "h", "w", 5]),
+    "valid": ([("conv", 18, 3, 1, 1), ("MaxPool", {"kernel_shape": [2, 2]}), ("Relu",)], IMAGE),
+    "few channels": ([("conv", 3, 3, 1, 1), ("Relu",), ("conv", 1, 5, 2, 1)], IMAGE),
     "many weights": ([("conv", 160, 3, 2, 1), ("Relu",), ("conv", 192, 3, 1, 1)], IMAGE),
 }  # fmt: skip
 
@@ -162,6 +164,75 @@ def test_random_chains(seeds, steps):
         model = whet.compile(network.model, {"b": 1, **ranges}, target, cache=False)
         for _ in range(6):
             network.agrees(model, b=1, h=rng.randint(low, high), w=rng.randint(low, high + 5))
+
+
+def drawn(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32") / 5
+
+
+BRANCHES = {
+    "a shortcut that comes first": (
+        [("Conv", ["x", "w"], ["a"], {"strides": [2, 2], "pads": [1] * 4}),
+         ("Conv", ["a", "s"], ["k"], {"strides": [2, 2]}),
+         ("Conv", ["a", "v"], ["b"], {"strides": [2, 2], "pads": [1] * 4}),
+         ("Add", ["k", "b"], ["c"]), ("Relu", ["c"], ["y"])],
+        {"w": drawn(8, 3, 3, 3), "v": drawn(12, 8, 3, 3), "s": drawn(12, 8, 1, 1)},
+    ),
+    "a shortcut that comes last": (
+        [("Conv", ["x", "w"], ["a"], {"strides": [2, 2], "pads": [1] * 4}),
+         ("Conv", ["a", "v"], ["b"], {"strides": [2, 2], "pads": [1] * 4}),
+         ("MaxPool", ["x"], ["p"], {"kernel_shape": [3, 3], "strides": [4, 4], "pads": [1] * 4}),
+         ("Conv", ["p", "s"], ["k"]), ("Add", ["b", "k"], ["y"])],
+        {"w": drawn(8, 3, 3, 3), "v": drawn(12, 8, 3, 3), "s": drawn(12, 3, 1, 1)},
+    ),
+    "down, up and beside": (
+        [("Conv", ["x", "w"], ["a"], {"pads": [1] * 4}),
+         ("Conv", ["a", "v"], ["b"], {"strides": [2, 2], "pads": [1] * 4}),
+         ("ConvTranspose", ["b", "u"], ["c"], {"strides": [2, 2]}),
+         ("Resize", ["b", "", "scales"], ["d"], {"mode": "linear"}),
+         ("Resize", ["b", "", "scales"], ["e"], {"mode": "nearest", "nearest_mode": "floor",
+                                                "coordinate_transformation_mode": "asymmetric"}),
+         ("Add", ["d", "e"], ["f"]), ("Concat", ["c", "f"], ["y"], {"axis": 1})],
+        {"w": drawn(8, 3, 3, 3), "v": drawn(12, 8, 3, 3), "u": drawn(12, 5, 2, 2),
+         "scales": np.array([1, 1, 2, 2], "float32")},
+    ),
+    "a gate": (
+        [("Conv", ["x", "w"], ["a"], {"pads": [1] * 4}), ("Sigmoid", ["a"], ["g"]),
+         ("Mul", ["a", "g"], ["h"]), ("Add", ["h", "x"], ["y"])],
+        {"w": drawn(3, 3, 3, 3)},
+    ),
+    "spread without strides": (
+        [("ConvTranspose", ["x", "u"], ["a"], {"pads": [1] * 4}), ("Relu", ["a"], ["y"])],
+        {"u": drawn(3, 7, 3, 3)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("open_sizes", ["hw", "bhw", "h", "bw"])
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches(name, open_sizes, seeds):
+    """Sizes of branches that meet are known to be equal, however each is computed."""
+    nodes, arrays = BRANCHES[name]
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node(*n[:3], **(n[3] if len(n) > 3 else {})) for n in nodes],
+        "g",
+        [tensor("x", TensorProto.FLOAT, IMAGE)],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(a, n) for n, a in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    every = {"b": D(1, 3), "h": D(8, 40), "w": D(9, 33)}
+    numbers = {"b": 2, "h": 24, "w": 17}
+    sizes = {n: r if n in open_sizes else numbers[n] for n, r in every.items()}
+    compiled = whet.compile(model, sizes, "llvm -num_threads=2", cache=False)
+    exact, rng = ReferenceEvaluator(model), random.Random(seeds(1)[0])
+    for _ in range(5):
+        b, h, w = (rng.randint(r.low, r.high) if n in open_sizes else numbers[n]
+                   for n, r in every.items())  # fmt: skip
+        x = drawn(b, 3, h, w)
+        (wanted,) = exact.run(None, {"x": x})
+        np.testing.assert_allclose(compiled(x), wanted, rtol=1e-4, atol=2e-5)
 
 
 def test_packages_hold_sizes_that_strides_divide(tmp_path):

@@ -121,7 +121,7 @@ class Costs:
 ZEN = Costs()
 INTEL_SERVER = Costs(
     caches=Caches(((19800, 236.0), (900000, 43.2), (25000000, 7.65), (inf, 5))),
-    again_far=1.79,
+    again_far=1.2,
     back=1.0,
     of_batch=True,
     hidden=0.37,
