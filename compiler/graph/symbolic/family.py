@@ -30,6 +30,7 @@ from whet.compiler.graph.symbolic.sizes import (
 from whet.compiler.graph.symbolic.strides import forms_of
 
 _MOST_DOUBTS = 48  # sizes that are looked at beyond the first ones, to tell forms apart
+_ENOUGH = 8  # sizes of a narrower range that is worth a try
 _NARROWER = "a narrower range; or "
 _NO_SIZE = (bool, str, float, type(None))
 
@@ -75,9 +76,11 @@ def generalised(
     try:
         return _generalised(at, passed, ranges)
     except _Refused as error:
-        narrow = {n: Dynamic(r.high - 1, r.high) for n, r in ranges.items()}
+        # of two or three sizes anything is a polynomial, which says nothing of a range
+        halves = {n: max(r.high - r.low >> 1, _ENOUGH) for n, r in ranges.items()}
+        narrow = {n: Dynamic(max(r.low, r.high - halves[n]), r.high) for n, r in ranges.items()}
         helps = ""
-        if any(r.high - r.low > 1 for r in ranges.values()):
+        if narrow != dict(ranges):
             with contextlib.suppress(_Refused):
                 _generalised(at, passed, narrow)
                 helps = _NARROWER
