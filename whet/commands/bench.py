@@ -44,7 +44,9 @@ class _Negative(click.Command):
 @click.option("--rounds", type=click.IntRange(1), help="Default: 60 of 5 ms, on a GPU 15.")
 @click.option("--plot", metavar="FILE", help="Draw the roofline: FILE.svg, or FILE.png.")
 @click.option("--shape", multiple=True, metavar="NAME=SIZES", help="Of a model: batch=1.")
-@click.option("--at", multiple=True, metavar="NAME=SIZE", help="Of a model's range: batch=8.")
+@click.option(
+    "--at", multiple=True, metavar="NAME=SIZE,...", help="A size of each range: batch=8,length=64."
+)
 @click.option("--compile/--no-compile", "compiled", default=True, help="torch.compile as a peer.")
 def command(
     op: str,

@@ -237,7 +237,9 @@ def sizes_of(said: str) -> tuple[str, Any]:
     name, _, sizes = said.partition("=")
     parts = [p.strip() for p in sizes.split(",")]
     if not name or not all(re.fullmatch(r"\d+(\.\.\d+)?", p) for p in parts):
-        raise click.UsageError(f"--shape {said!r}: e.g. batch=1, x=1,3,224,224 or batch=1..64")
+        raise click.UsageError(
+            f"--shape {said!r}: e.g. batch=1, x=1,3,224,224 or batch=1..64; a --shape for each name"
+        )
     numbers = tuple(map(_size, parts))
     return name, numbers[0] if len(numbers) == 1 else numbers
 

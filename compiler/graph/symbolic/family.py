@@ -159,36 +159,50 @@ def _read(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], point: Si
             "ranges that end at smaller sizes",
         ) from error  # fmt: skip
     except ArgumentError as error:
+        least = {name: r.low for name, r in ranges.items()}
         name, low = _least(at, ranges, point)
-        if name is None:
+        if name is None and (point == least or not _has(at, least)):
             raise
         where = getattr(error, "__notes__", ())  # its node
         why = ", ".join([str(error).splitlines()[0], *where])
-        way = f"a range from {low} on: {{{name!r}: whet.dynamic({low}, {ranges[name].high})}}"
-        way += "; or buckets"  # a kernel for any size may be refused yet
+        hole = None
+        if name is None:
+            why += f"; at {_text(least)} there is a model"
+        else:
+            top, r = widest(ranges), ranges[name]
+            near = range(low + 1, min(low + _ENOUGH, r.high))
+            hole = next((n for n in near if not _has(at, {**top, name: n})), None)
+        if name is None or hole is not None:
+            if hole is not None:
+                why += f"; at {name}={low} there is a model, at {name}={hole} there is none"
+            way = f"{buckets_of(ranges)}, of sizes with one"
+        else:
+            way = f"a range from {low} on: {{{name!r}: whet.dynamic({low}, {ranges[name].high})}}"
+            way += "; or buckets"  # a kernel for any size may be refused yet
         raise ArgumentError(f"{_request(ranges)} at {_text(point)}", why, way) from error
+
+
+def _has(at: Callable[[Sizes], Graph], point: Sizes) -> bool:
+    """True if there is a graph at some sizes."""
+    try:
+        at(point)
+    except ArgumentError:
+        return False
+    return True
 
 
 def _least(
     at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], point: Sizes
 ) -> tuple[str | None, int]:
     """The symbol of which a model has no graph at a size, and the least size with one."""
-
-    def fails(name: str, n: int) -> bool:
-        try:
-            at({**top, name: n})
-        except ArgumentError:
-            return True
-        return False
-
     top = widest(ranges)
     for name, r in ranges.items():
         bad, good = point[name], r.high
-        if bad == good or not fails(name, bad) or fails(name, good):
+        if bad == good or _has(at, {**top, name: bad}) or not _has(at, {**top, name: good}):
             continue
         while good - bad > 1:
             middle = (bad + good) // 2
-            bad, good = (middle, good) if fails(name, middle) else (bad, middle)
+            bad, good = (bad, middle) if _has(at, {**top, name: middle}) else (middle, good)
         return name, good
     return None, 0
 

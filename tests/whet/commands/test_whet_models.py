@@ -211,7 +211,11 @@ def test_bench_of_a_range_beside_several_sizes(file, capsys):
     ("words", "why"),
     [
         (["--shape", "batch=1..8", "--at", "batch=9"], "it is outside of --shape batch=1..8"),
-        (["--shape", "batch=1..8", "--at", "n=3"], "of each range is needed\n  --at batch=1"),
+        (["--shape", "batch=1..8", "--at", "bach=3"], "'bach' is none of the ranges, batch\n  did"),
+        (
+            ["--shape", "x=1..8,2..6", "--at", "x[0]=3", "--at", "x[1]=3"],
+            "needed, in one --at\n  --at x[0]=1,x[1]=2",
+        ),
         (["--shape", "batch=1..8", "--at", "batch"], "--at 'batch': e.g. batch=8"),
         (["--shape", "batch=1..8", "--at", "batch=4,batch=5"], "each name once"),
         (

@@ -266,3 +266,31 @@ def test_what_depends_on_the_image_beyond_strides_is_refused():
     network = Network([("conv", 8, 3, 1, 1), ("MaxPool", pool)], IMAGE)
     with pytest.raises(ArgumentError, match=r"MaxPool.*\n.*buckets"):
         whet.compile(network.model, {"b": 1, "h": D(7, 50), "w": 9}, cache=False)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "why"),
+    [
+        ({"h": D(6, 30), "w": 8}, r"at h=7: .*at h=\d+ there is a model, at h=\d+ there is none"),
+        ({"h": D(6, 7), "w": 8}, r"at h=7: .*; at h=6 there is a model"),
+        ({"h": D(6, 7), "w": 8}, r"(?s)Add \(y\).*buckets, .*of sizes with one"),
+    ],
+)
+def test_a_model_of_even_sizes_alone(sizes, why):
+    """No range begins where it would help: each odd size has no model."""
+    nodes = [
+        ("MaxPool", ["x"], ["a"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("ConvTranspose", ["a", "u"], ["b"], {"strides": [2, 2]}),
+        ("Add", ["x", "b"], ["y"], {}),
+    ]
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node(*n[:3], **n[3]) for n in nodes],
+        "g",
+        [tensor("x", TensorProto.FLOAT, ["b", 3, "h", "w"])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(drawn(3, 3, 2, 2), "u")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    with pytest.raises(ArgumentError, match=why):
+        whet.compile(model, {"b": 1, **sizes}, cache=False)

@@ -18,7 +18,7 @@ from whet.commands.models.words import (
     tune_words,
     tuned_kernels,
 )
-from whet.compiler.errors import OutOfMemoryError
+from whet.compiler.errors import OutOfMemoryError, nearest
 
 if TYPE_CHECKING:
     from whet.bench.cpu.models import ModelComparison
@@ -129,9 +129,18 @@ def _check_at(sizes: Mapping[str, int], ranges: Mapping[str, Any]) -> None:
     text = ",".join(f"{name}={size}" for name, size in sizes.items())
     if not ranges:
         raise click.UsageError(f"--at {text}: no size is a range, such as --shape batch=1..64")
+    for name in sizes:
+        if name not in ranges:
+            known = ", ".join(ranges)
+            raise click.UsageError(
+                f"--at {text}: {name!r} is none of the ranges, {known}\n"
+                f"  {nearest(name, ranges)}--at {next(iter(ranges))}=..."
+            )
     if sizes.keys() != ranges.keys():
         wanted = ",".join(f"{name}={r.low}" for name, r in ranges.items())
-        raise click.UsageError(f"--at {text}: a size of each range is needed\n  --at {wanted}")
+        raise click.UsageError(
+            f"--at {text}: a size of each range is needed, in one --at\n  --at {wanted}"
+        )
     for name, size in sizes.items():
         if not ranges[name].low <= size <= ranges[name].high:
             said = f"{name}={ranges[name].low}..{ranges[name].high}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError, nearest
+from whet.compiler.installed import install_extra
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -51,7 +52,7 @@ def loaded(model: Any, who: str = "from_onnx") -> ModelProto:
         import onnx
     except ImportError:
         raise ArgumentError(
-            f"{who}(...)", "the package onnx is missing", "pip install 'whet-autotune[onnx]'"
+            f"{who}(...)", "the package onnx is missing", install_extra("onnx")
         ) from None
     if not given:
         return model

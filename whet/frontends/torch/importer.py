@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from whet.compiler.errors import ArgumentError
 from whet.compiler.graph import Graph, GraphBuilder
+from whet.compiler.installed import install_extra
 from whet.frontends.torch.operators import TABLE
 from whet.frontends.torch.translation import Translation, outputs_of
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
-
-_NEEDS = "pip install 'whet-autotune[torch]'"
 
 
 def loaded(who: str) -> Any:
@@ -29,7 +28,7 @@ def loaded(who: str) -> Any:
         import torch
         import torch.export  # a module of its own
     except ImportError:
-        raise ArgumentError(who, "the package torch is missing", _NEEDS) from None
+        raise ArgumentError(who, "the package torch is missing", install_extra("torch")) from None
     return torch
 
 
