@@ -92,10 +92,23 @@ def test_ranges_grow_and_it_is_said(caplog):
     assert report().compilations == ["x.size()[0] from 2 to 300, at first 3, (3, 5)"]
 
 
-def test_a_convolution_leaves_the_batch_open():
+def test_images_of_any_size_are_one_build():
     module = nn.Sequential(
-        nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)
-    )
+        nn.Conv2d(3, 4, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(4, 2),
+    )  # fmt: skip
+    module.requires_grad_(False)
+    fast = _compiled(module)
+    for n, h, w in ((2, 8, 11), (5, 10, 11), (9, 31, 64)):
+        _check(fast, module, torch.randn(n, 3, h, w))
+    assert len(report().compilations) == 1 and not report().fixed and not report().stayed
+
+
+def test_a_pool_leaves_the_batch_open():
+    module = nn.Sequential(
+        nn.MaxPool2d(2, ceil_mode=True), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(3, 2),
+    )  # fmt: skip
     module.requires_grad_(False)
     fast = _compiled(module)
     for n in (2, 5, 9):
