@@ -18,8 +18,8 @@ from whet.compiler.graph.ir import Node, Value
 from whet.compiler.graph.kinds import tensors_of
 from whet.compiler.graph.symbolic.family import SymbolicGraph, buckets_of, integers
 from whet.compiler.graph.symbolic.rows import sized
-from whet.compiler.graph.symbolic.sizes import Sizes, is_open
-from whet.compiler.graph.symbolic.strides import has_quotient, more_points
+from whet.compiler.graph.symbolic.sizes import Sizes, divides, is_open
+from whet.compiler.graph.symbolic.strides import more_points
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
 from whet.compiler.te import Tensor
@@ -50,7 +50,7 @@ def symbols_in(sizes: SymbolicGraph, group: Fused) -> tuple[str, ...]:
 
 
 def numbers_of(sizes: SymbolicGraph, group: Fused) -> Shape:
-    """What the kernel of a group takes behind its arrays: how far symbols are above their least."""
+    """The numbers that a group's kernel takes behind its arrays: symbols above their least."""
     return tuple(
         extent.Operation("-", Symbol(s), sizes.ranges[s].low) for s in symbols_in(sizes, group)
     )
@@ -187,7 +187,7 @@ def _check(
 ) -> None:  # fmt: skip
     """Compare the shapes that operators give with those of the model."""
     shapes = [d for v in (*group.inputs, *group.outputs) for d in sizes.shapes[v]]
-    if has_quotient(shapes):
+    if any(map(divides, shapes)):
         points = [*points, *more_points(sizes.ranges)]
     lows = {name: r.low for name, r in sizes.ranges.items()}
     for v, t in zip(group.outputs, made):

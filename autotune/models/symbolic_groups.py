@@ -16,8 +16,8 @@ from whet.compiler.errors import WhetError
 from whet.compiler.graph.fusion import Fused, fused
 from whet.compiler.graph.ir import Graph
 from whet.compiler.graph.passes import optimized
-from whet.compiler.graph.passes.channels_last import of_pixels, with_channels_last
-from whet.compiler.graph.passes.sounds import as_images
+from whet.compiler.graph.passes.channels_last import pointwise_as_matmul, with_channels_last
+from whet.compiler.graph.passes.conv1d import conv1d_as_conv2d
 from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
 from whet.compiler.graph.symbolic.rows import rows_of, sized
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements, widest
@@ -117,7 +117,7 @@ class SymbolicGroups:
         convs = [n for n in graph.nodes if n.operator == "conv"]
         sounds = [n for k, n in enumerate(convs) if k in self._open and len(n.output.shape) == 3]
         if sounds:
-            graph = as_images(graph, {n.output.name for n in sounds})
+            graph = conv1d_as_conv2d(graph, {n.output.name for n in sounds})
             convs = [n for n in graph.nodes if n.operator == "conv"]
         if self._last is None:
             opened = {n for k, n in enumerate(convs) if k in self._open}
@@ -127,7 +127,7 @@ class SymbolicGroups:
         if not nodes:
             return graph
         points = {n.output.name for k, n in enumerate(convs) if k in self._open}
-        return of_pixels(with_channels_last(graph, nodes), points)
+        return pointwise_as_matmul(with_channels_last(graph, nodes), points)
 
     def _block_sizes(self, group: Fused, row_bytes: int, rows: Sequence[Extent]) -> list[int]:
         """Numbers of rows of blocks, the largest first: rows weigh as much as the weights do."""
@@ -193,7 +193,7 @@ def _report_untuned(each: Sequence[GroupTasks], ranges: Mapping[str, Dynamic]) -
 
 
 def _open_images(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic]) -> set[int]:
-    """Which convolutions of a model, by their numbers, have images of open sizes."""
+    """The convolutions of a model, by their numbers, whose images are of open sizes."""
     top = widest(ranges)
     low = {n: min(r.low + 1, r.high) if r.low == 1 else r.low for n, r in ranges.items()}
     found = []

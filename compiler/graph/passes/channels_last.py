@@ -97,7 +97,7 @@ def with_channels_last(graph: Graph, nodes: Collection[Node]) -> Graph:
     return made
 
 
-def of_pixels(graph: Graph, names: Collection[str]) -> Graph:
+def pointwise_as_matmul(graph: Graph, names: Collection[str]) -> Graph:
     """The graph in which convolutions of single pixels are products of matrices.
 
     Args:
@@ -110,8 +110,7 @@ def of_pixels(graph: Graph, names: Collection[str]) -> Graph:
         attrs = node.attrs
         if node.operator != "conv" or node.output.name not in wanted:
             return None
-        x, weights, *bias = (None if v is None else work.now(v) for v in node.inputs)
-        assert x is not None and weights is not None
+        x, weights, *bias = node.reads
         one = attrs.get("channels_last") and attrs.get("groups", 1) == 1
         one = one and set(attrs["strides"]) == {1} and set(attrs["padding"]) == {0}
         if not one or weights.shape[:2] != (1, 1):

@@ -206,7 +206,7 @@ def _only_grows(d: Extent) -> bool:
 def _most(d: Extent, ranges: Mapping[str, Dynamic]) -> int:
     """A bound of an extent; of a polynomial of one symbol its greatest value."""
     names = symbols_of(d)
-    if len(names) > 1 or _divides(d) or _only_grows(d):
+    if len(names) > 1 or divides(d) or _only_grows(d):
         return _bounds(d, ranges)[1]
     (name,) = names
     r = ranges[name]
@@ -220,8 +220,9 @@ def _most(d: Extent, ranges: Mapping[str, Dynamic]) -> int:
     return max(at(n) for n in (r.low, r.high, top, top + 1) if r.low <= n <= r.high)
 
 
-def _divides(d: Extent) -> bool:
-    return isinstance(d, Operation) and (d.op == "//" or _divides(d.a) or _divides(d.b))
+def divides(d: Extent) -> bool:
+    """True for an extent with a quotient in it."""
+    return isinstance(d, Operation) and (d.op == "//" or divides(d.a) or divides(d.b))
 
 
 def _bounds(d: Extent, ranges: Mapping[str, Dynamic]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from whet.compiler.abi.extent import Extent, Operation, Symbol, evaluate, symbols_of
+from whet.compiler.abi.extent import Extent, Operation, Symbol, evaluate
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, widest
 
 _MOST_STRIDE = 64
@@ -26,7 +26,7 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Forms:
-    """What sizes are in terms of symbols.
+    """The extents of sizes, in terms of symbols.
 
     Attributes:
         found: the numbers of a size -> its extent; None where it has no form.
@@ -160,15 +160,3 @@ def _product(points: Sequence[Sizes], row: Row, factors: Sequence[Extent]) -> Ex
                     extent = Operation("*", extent, f)
                 return _scaled(extent, k, d)
     return None
-
-
-def has_quotient(extents: Sequence[Extent]) -> bool:
-    """True where a stride divides a symbol in one of some extents."""
-    return any(_divides(d) for d in extents)
-
-
-def _divides(extent: Extent) -> bool:
-    if not isinstance(extent, Operation):
-        return False
-    own = extent.op == "//" and bool(symbols_of(extent.a))
-    return own or _divides(extent.a) or _divides(extent.b)

@@ -39,6 +39,12 @@ def test_other_orders_than_by_size_waste_less(lives, monkeypatch):
     assert planned(lives).size > planned(lives).least
 
 
+def test_no_further_order_is_tried_beyond_a_budget(monkeypatch):
+    lives = [("a", 256, 1, 3), ("b", 128, 4, 5), ("c", 192, 4, 7), ("d", 192, 3, 5)]
+    monkeypatch.setattr(memory, "PAIRS", 1)
+    assert planned(lives).size > planned(lives).least
+
+
 def test_nothing():
     assert planned([]).size == 0
 

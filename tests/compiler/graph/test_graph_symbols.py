@@ -69,14 +69,9 @@ def test_short_ranges_of_several_symbols_are_looked_at_whole():
 
 def test_memory_is_enough_for_all_sizes():
     ranges = {"b": dynamic(1, 6), "s": dynamic(2, 40)}
-    for text in ("7", "b", "s", "b * s", "b * s * s", "s * s + 2 * b + 1"):
-        shape = (parse(text), 3)
-        for b in range(1, 7):
-            for s in range(2, 41):
-                size = 3 * evaluate(shape[0], {"b": b, "s": s})
-                assert size <= most_elements(shape, ranges)
-                assert 4 * size <= most_each(shape, 4, ranges) * b * s
-    for text in ("b * s - b", "s - b", "(s + 1) // 2 - 1", "(s + 3) // 4 * b", "s // 2 * (s // 2)"):
+    growing = ("7", "b", "s", "b * s", "b * s * s", "s * s + 2 * b + 1")
+    others = ("b * s - b", "s - b", "(s + 1) // 2 - 1", "(s + 3) // 4 * b", "s // 2 * (s // 2)")
+    for text in (*growing, *others):
         shape = (parse(text), 3)
         for b in range(1, 7):
             for s in range(2, 41):

@@ -95,7 +95,7 @@ def tune_words(file: str, shapes: Mapping[str, Any], target: str | None, log: st
 
 
 def tuned_kernels(model: Any) -> list[bool]:
-    """For each call of a model, or group of one with symbols, whether records chose its configs."""
+    """A bool for each call of a model, or group of one with symbols: records chose its configs."""
     models = getattr(model, "buckets", {"": model}).values()
     if hasattr(model, "groups"):
         return [any(by.is_tuned for by in group.tuned_by) for group in model.groups]

@@ -1,4 +1,4 @@
-"""as_images: convolutions along one dimension as those of images of one row.
+"""conv1d_as_conv2d: convolutions along one dimension as those of images of one row.
 
 Images have two layouts, rules for both, and a choice between them; a sound is an image of one row.
 What is element by element between two such convolutions is of images, too.
@@ -18,7 +18,7 @@ from whet.compiler.graph.passes.rewriting import Rewriting, rewritten
 _RANK = 3
 
 
-def as_images(graph: Graph, names: Collection[str]) -> Graph:
+def conv1d_as_conv2d(graph: Graph, names: Collection[str]) -> Graph:
     """The graph in which some convolutions along one dimension are of images.
 
     Args:
