@@ -16,9 +16,10 @@ from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph.fusion import Fused
 from whet.compiler.graph.ir import Node, Value
 from whet.compiler.graph.kinds import tensors_of
-from whet.compiler.graph.symbolic.family import SymbolicGraph, buckets_of, integers
+from whet.compiler.graph.symbolic.advice import buckets_of
+from whet.compiler.graph.symbolic.family import SymbolicGraph, integers
 from whet.compiler.graph.symbolic.rows import sized
-from whet.compiler.graph.symbolic.sizes import Sizes, divides, is_open
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, divides, is_open
 from whet.compiler.graph.symbolic.strides import more_points
 from whet.compiler.runtime.module import Module
 from whet.compiler.target import Target
@@ -50,10 +51,13 @@ def symbols_in(sizes: SymbolicGraph, group: Fused) -> tuple[str, ...]:
 
 
 def numbers_of(sizes: SymbolicGraph, group: Fused) -> Shape:
-    """The numbers that a group's kernel takes behind its arrays: symbols above their least."""
-    return tuple(
-        extent.Operation("-", Symbol(s), sizes.ranges[s].low) for s in symbols_in(sizes, group)
-    )
+    """The numbers that a group's kernel takes behind its arrays: steps above a range's least."""
+    return tuple(_steps(Symbol(s), sizes.ranges[s]) for s in symbols_in(sizes, group))
+
+
+def _steps(size: Extent, r: Dynamic) -> Extent:
+    above = extent.Operation("-", size, r.low)
+    return above if r.step == 1 else extent.Operation("//", above, r.step)
 
 
 def open_kernel(
@@ -75,11 +79,11 @@ def open_kernel(
     more = {s: te.size_var(f"s{k}", "int64") for k, s in enumerate(symbols)}
     try:
         # of a size that is known not to be 0, reads are clamped where they would need guards
-        by_name = {s: own + sizes.ranges[s].low for s, own in more.items()}
+        by_name = {s: own * r.step + r.low for s, own in more.items() for r in [sizes.ranges[s]]}
         tensors, outputs = _computed(sizes, group, by_name, target)
         _check(sizes, group, outputs, {v: s for s, v in more.items()}, points)
         with target:
-            tops = {v: sizes.ranges[s].high - sizes.ranges[s].low for s, v in more.items()}
+            tops = {v: sizes.ranges[s].count - 1 for s, v in more.items()}
             schedule = scheduled(outputs, target, tops)
             args: list[Any] = [*tensors, *outputs, *more.values()]
             return driver.build(schedule, args, target, name=name)
@@ -189,12 +193,12 @@ def _check(
     shapes = [d for v in (*group.inputs, *group.outputs) for d in sizes.shapes[v]]
     if any(map(divides, shapes)):
         points = [*points, *more_points(sizes.ranges)]
-    lows = {name: r.low for name, r in sizes.ranges.items()}
+    steps = {name: _steps(Symbol(name), r) for name, r in sizes.ranges.items()}
     for v, t in zip(group.outputs, made):
         found = [from_expr(d, lambda x: names[x]) for d in t.shape]
         for point in points:
             wanted = tuple(evaluate(d, point) for d in sizes.shapes[v])
-            above = {name: n - lows[name] for name, n in point.items()}
+            above = {name: evaluate(steps[name], point) for name in point}
             own = tuple(evaluate(d, above) for d in found)
             if own != wanted:
                 raise ArgumentError(f"{v}", f"at {dict(point)} it is {own}, not {wanted}")

@@ -43,8 +43,10 @@ def scheduled(outputs: Sequence[Tensor], target: Target, tops: Mapping[Any, int]
         tops: the sizes in extents -> the greatest number of each.
     """
     s = te.create_schedule([t.op for t in outputs])
-    ops = [op for op in post_order([t.op for t in outputs]) if isinstance(op, ComputeOp)]
+    every = post_order([t.op for t in outputs])
+    ops = [op for op in every if isinstance(op, ComputeOp)]
     kept = {t.op for t in outputs}
+    kept |= {t.op for op in every if op not in ops for t in op.input_tensors}  # statements' reads
     readers: dict[Operation, list[ComputeOp]] = {}
     for op in ops:
         for t in op.input_tensors:

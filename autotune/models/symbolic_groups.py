@@ -195,7 +195,7 @@ def _report_untuned(each: Sequence[GroupTasks], ranges: Mapping[str, Dynamic]) -
 def _open_images(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic]) -> set[int]:
     """The convolutions of a model, by their numbers, whose images are of open sizes."""
     top = widest(ranges)
-    low = {n: min(r.low + 1, r.high) if r.low == 1 else r.low for n, r in ranges.items()}
+    low = {n: r.above_one for n, r in ranges.items()}
     found = []
     for point in (top, low):
         try:

@@ -63,7 +63,7 @@ def shape_words(shapes: Mapping[str, Any] | None) -> list[str]:
     words = []
     for name, given in (shapes or {}).items():
         sizes = given if isinstance(given, Sequence) else (given,)
-        said = [f"{x.low}..{x.high}" if isinstance(x, Dynamic) else str(x) for x in sizes]
+        said = [x.dots if isinstance(x, Dynamic) else str(x) for x in sizes]
         words += ["--shape", f"{name}={','.join(said)}"]
     return words
 

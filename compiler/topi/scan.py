@@ -9,14 +9,15 @@ from typing import Any
 from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, extern
 from whet.compiler.tir import Buffer, Stmt, ir_builder
-from whet.compiler.tir.ops.ops import add, const, multiply
-from whet.compiler.topi.shapes import one_axis, static
+from whet.compiler.tir.ops.ops import add, const, convert, multiply
+from whet.compiler.topi.shapes import is_one, is_zero, known, one_axis
 from whet.compiler.topi.tag import SCAN
 
 # Steps whose sums do not wait for the ones before: only the last of them does.
 _BLOCK = 8
 # Neighbours that go on at once where the scan runs across rows: a page of them.
 _ACROSS = 1024
+_ACROSS_OPEN = 32  # where it is not known how many there are: the rest goes on one by one
 
 
 def cumsum(
@@ -31,7 +32,7 @@ def cumsum(
         exclusive: without the element itself: the first sum is 0.
 
     Raises:
-        ArgumentError: there is no such axis, or an extent is symbolic.
+        ArgumentError: there is no such axis.
     """
     return _scan("cumsum", data, axis, dtype, bool(exclusive), add, 0)
 
@@ -53,7 +54,7 @@ def _scan(
     begin: int,
 ) -> Tensor:
     request = f"{name}({data}, axis={axis})"
-    shape = [static(d, request) for d in data.shape]
+    shape = [known(d) for d in data.shape]
     if axis is None:
         shape = [prod(shape)]
     k = one_axis(axis or 0, len(shape), request)
@@ -67,9 +68,9 @@ def _scan(
         given = ib.buffer_ptr(ins[0], shape=sizes)
         made = ib.buffer_ptr(outs[0], shape=sizes)
         first = const(begin, kind)
-        if 0 in sizes:
+        if any(map(is_zero, sizes)):
             ib.emit(const(0))
-        elif sizes[2] == 1:
+        elif is_one(convert(sizes[2])):
             _along(ib, given, made, sizes, kind, exclusive, combine, first)
         else:
             _across(ib, given, made, sizes, kind, exclusive, combine, first)
@@ -84,7 +85,8 @@ def _along(
 ) -> None:
     """Rows: sums within a block are independent of what came before, which is added last."""
     rows, length, _ = sizes
-    block = min(_BLOCK, length)
+    is_open = not isinstance(length, int)
+    block = _BLOCK if is_open else min(_BLOCK, length)
     whole = length // block
     with ib.for_range(0, rows, name="i") as i:
         carry = ib.allocate(kind, 1, name="carry", scope="local")
@@ -104,7 +106,10 @@ def _along(
 
         with ib.for_range(0, whole, name="b") as b:
             steps(b * block, block)
-        if length % block:
+        if is_open:
+            with ib.for_range(0, length % block, name="t") as t:
+                steps(whole * block + t, 1)
+        elif length % block:
             steps(const(whole * block), length % block)
 
 
@@ -113,7 +118,8 @@ def _across(
 ) -> None:
     """Columns: each row is the one before it and the next of the data, in vectors."""
     count, length, width = sizes
-    size = min(_ACROSS, width)
+    is_open = not isinstance(width, int)
+    size = _ACROSS_OPEN if is_open else min(_ACROSS, width)
 
     def columns(i: Any, begin: Any, many: int) -> None:
         with ib.for_range(0, many, name="j", kind="vectorize") as j:
@@ -129,5 +135,8 @@ def _across(
     with ib.for_range(0, count, name="i") as i:
         with ib.for_range(0, width // size, name="b") as b:
             columns(i, b * size, size)
-        if width % size:
+        if is_open:
+            with ib.for_range(0, width % size, name="c") as c:
+                columns(i, width // size * size + c, 1)
+        elif width % size:
             columns(i, const(width // size * size), width % size)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+from whet.compiler.arith.analyzer import Analyzer
 from whet.compiler.errors import ArgumentError
 from whet.compiler.tir import IntImm, PrimExpr
 from whet.compiler.tir.expr import Add, FloorDiv, Sub
@@ -48,6 +49,22 @@ def static(value: Any, request: str) -> int:
 def is_constant(size: Any) -> bool:
     """True for a size that is known before the kernel runs."""
     return isinstance(convert(size), IntImm)
+
+
+def known(size: Any) -> Any:
+    """A size as a Python int, where it is known before the kernel runs; else as it is."""
+    x = convert(size)
+    return int(x.value) if isinstance(x, IntImm) else x
+
+
+def is_at_least(size: Any, least: int) -> bool:
+    """True for a size that is surely so large, whatever the symbols in it are."""
+    return Analyzer().can_prove(convert(size) >= least)
+
+
+def is_multiple(size: Any, of: int) -> bool:
+    """True for a size that is surely a multiple of a number, whatever the symbols in it are."""
+    return Analyzer().can_prove(floormod(convert(size), of).equal(0))
 
 
 def quotient_of(size: Any, more: int, by: int) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from whet.commands.words import is_model, load_module, sizes_at, sizes_of, value
+from whet.commands.words import is_model, load_module, shapes_of, sizes_at, value
 from whet.compiler.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _model(
         raise click.UsageError("VALUE and --plot are for an operator; a model takes --shape")
     if trials is not None:
         raise click.UsageError("whet tune model.onnx --trials ... tunes a model")
-    shapes, named = dict(map(sizes_of, shape)), target
+    shapes, named = shapes_of(shape), target
     if threads is not None:
         named = f"{target} -num_threads={threads}"
     sizes = [sizes_at(one) for one in at]

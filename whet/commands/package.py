@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whet.commands.words import is_model, load_module, place_and_name, sizes_of, users_code
+from whet.commands.words import is_model, load_module, place_and_name, shapes_of, users_code
 from whet.search_spaces.values.counted import counted, duration
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def command(
     if is_model(tasks):
         if device or fallback or untuned or compilers:
             raise click.UsageError("--shape, --log, --target and --level alone are a model's")
-        _package_model(tasks[0], output, log, dict(map(sizes_of, shape)), target, levels)
+        _package_model(tasks[0], output, log, shapes_of(shape), target, levels)
     elif shape or target:
         raise click.UsageError("--shape and --target are for a model: whet package model.onnx ...")
     else:
@@ -221,13 +221,14 @@ def _show(path: str) -> None:
 
 def _show_model(index: Index, model: Mapping[str, Any]) -> None:
     """Print what a model takes and gives, its memory, and the configs of its calls."""
+    from whet.compiler.graph.symbolic.sizes import Dynamic
     from whet.compiler.runtime.package.index import model_of
 
     number, _, size = model_of(model)
     _say(f"\n{model['name']} for {index.libraries[number].level}, constants of {size:,} bytes")
     try:
-        for name, low, high in model.get("ranges", ()):
-            _say(f"  {name}: from {low} to {high}")
+        for name, *sizes in model.get("ranges", ()):
+            _say(f"  {name}: from {Dynamic(*sizes)}")
         buckets = model.get("buckets", ())
         for k, bucket in enumerate(buckets):
             _show_calls(bucket, f"  bucket {k}: ")

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from whet.autotune.results.trial import Trial
 from whet.autotune.tasks.task import Task
 from whet.commands.models.words import ends_as_model
-from whet.commands.words import ManyArgs, load_module, load_task, sizes_of, value
+from whet.commands.words import ManyArgs, load_module, load_task, shapes_of, value
 
 if TYPE_CHECKING:
     from whet.db import RunRecord, TuningLog
@@ -62,7 +62,7 @@ def command(
         said = click.get_current_context().get_parameter_source("what")
         if op or args or module or where or said is ParameterSource.COMMANDLINE:
             raise click.UsageError("--op, --args, --module, --task and --what are for a log")
-        shapes = dict(map(sizes_of, of_model.pop("shape")))
+        shapes = shapes_of(of_model.pop("shape"))
         show_model(log, shapes, target, device, **of_model)
         return
     if any(of_model.values()):

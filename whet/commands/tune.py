@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from whet.autotune.samplers import SAMPLERS
-from whet.commands.words import ManyArgs, Seconds, is_model, load_task, sizes_of, value
+from whet.commands.words import ManyArgs, Seconds, is_model, load_task, shapes_of, value
 
 LEVELS = ("full", "quick")
 
@@ -106,7 +106,7 @@ def _of_model(
 
     if weight:
         raise click.UsageError("--weight: the tasks of a model count as often as it runs them")
-    shapes = dict(map(sizes_of, shape))
+    shapes = shapes_of(shape)
     with in_shell_words(tune_words(file, shapes, target, None)):
         found = model_tasks(file, shapes, target)
     if not found:

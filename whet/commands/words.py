@@ -8,7 +8,7 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -229,18 +229,44 @@ def is_model(words: tuple[str, ...]) -> bool:
     return len(words) == 1 and ends_as_model(words[0])
 
 
-def sizes_of(said: str) -> tuple[str, Any]:
+def shapes_of(words: Iterable[str]) -> dict[str, Any]:
+    """The sizes of a command's ``--shape`` options, by their names.
+
+    Raises:
+        click.UsageError: a name is there twice, or one names no sizes.
+    """
+    found: dict[str, Any] = {}
+    for said in words:
+        name, sizes = _sizes_of(said)
+        if name in found:
+            raise click.UsageError(
+                f"--shape {said}: {name!r} has sizes already; several: --shape {name}=20,30"
+            )
+        found[name] = sizes
+    return found
+
+
+def _sizes_of(said: str) -> tuple[str, Any]:
     """The name of an input with its shape, or of a dimension with its size: ``batch=1``.
 
-    ``batch=1..64`` is a size that stays a symbol.
+    ``batch=1..64`` is a size that stays a symbol, ``height=64..512..32`` one in steps.
+
+    Raises:
+        click.UsageError: it is something else.
     """
     name, _, sizes = said.partition("=")
     parts = [p.strip() for p in sizes.split(",")]
-    if not name or not all(re.fullmatch(r"\d+(\.\.\d+)?", p) for p in parts):
+    if not name or not all(re.fullmatch(r"\d+(\.\.\d+){0,2}", p) for p in parts):
         raise click.UsageError(
-            f"--shape {said!r}: e.g. batch=1, x=1,3,224,224 or batch=1..64; a --shape for each name"
+            f"--shape {said!r}: e.g. batch=1, x=1,3,224,224, batch=1..64, or height=64..512..32, "
+            "in steps of 32; a --shape for each name"
         )
-    numbers = tuple(map(_size, parts))
+    try:
+        numbers = tuple(map(_size, parts))
+    except ArgumentError as error:
+        raise click.UsageError(
+            f"--shape {said}: {error.args[1]}, e.g. 1..64 or 64..512..32"
+        ) from error
     return name, numbers[0] if len(numbers) == 1 else numbers
 
 
@@ -261,9 +287,9 @@ def sizes_at(said: str) -> dict[str, int]:
 
 def _size(said: str) -> Any:
     """A size, or a range of sizes."""
-    low, is_range, high = said.partition("..")
-    if not is_range:
-        return int(low)
+    size, *more = map(int, said.split(".."))
+    if not more:
+        return size
     from whet.compiler.graph.symbolic.sizes import dynamic
 
-    return dynamic(int(low), int(high))
+    return dynamic(size, *more)

@@ -141,31 +141,74 @@ def _of_program(who: str, program: Any) -> Family | None:
         for name in program.graph_signature.user_inputs
         if hasattr(metas.get(name), "shape")
     }
+    dims = [
+        (f"{name}[{k}]", d)
+        for name, shape in inputs.items()
+        for k, d in enumerate(shape)
+        if not isinstance(d, int)
+    ]
     ranges: dict[str, Dynamic] = {}
-    symbols: dict[str, Any] = {}
-    for name, shape in inputs.items():
-        for size in shape:
-            for s in [] if isinstance(size, int) else size.node.expr.free_symbols:
-                r = program.range_constraints[s]
-                if str(r.upper) in ("int_oo", "oo") or int(r.upper) > _MOST:
-                    raise ArgumentError(
-                        f"{who}(program)",
-                        f"a size of its input {name!r}, {_name(size, s)}, has no upper bound",
-                        "torch.export.Dim('batch', min=1, max=64), or shapes={'x': (8, 3)}",
-                    )
-                symbols[_name(size, s)] = s
-                ranges.setdefault(_name(size, s), Dynamic(max(int(r.lower), 1), int(r.upper)))
+    symbols: dict[Any, _Steps] = {}
+    for place, d in sorted(dims, key=lambda one: not one[1].node.expr.is_Symbol):
+        for s in d.node.expr.free_symbols - symbols.keys():
+            r = program.range_constraints[s]
+            if str(r.upper) in ("int_oo", "oo") or int(r.upper) > _MOST:
+                raise ArgumentError(
+                    f"{who}(program)", f"a size of {place}, {_name(d, s)}, has no upper bound",
+                    "torch.export.Dim('batch', min=1, max=64), or shapes={'x': (8, 3)}",
+                )  # fmt: skip
+            steps = symbols[s] = _steps(place, d, s)
+            ranges[steps.name] = steps.range(int(r.lower), int(r.upper))
     if not ranges:
         return None
 
     def bound(sizes: Sizes) -> dict[str, Any]:
-        numbers = {s: sizes[name] for name, s in symbols.items()}
+        numbers = {s: steps.number(sizes[steps.name]) for s, steps in symbols.items()}
         return {
             name: [d if isinstance(d, int) else int(d.node.expr.subs(numbers)) for d in shape]
             for name, shape in inputs.items()
         }
 
     return Family(lambda sizes: from_torch(program, bound(sizes)), ranges)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """A size that a symbol of a program counts the steps of: ``step * s + first``.
+
+    Attributes:
+        name: of the size.
+        step, first: as above.
+    """
+
+    name: str
+    step: int = 1
+    first: int = 0
+
+    def number(self, size: int) -> int:
+        """The symbol's number where the size is this."""
+        return (size - self.first) // self.step
+
+    def range(self, low: int, high: int) -> Dynamic:
+        """The sizes, at least 1, where the symbol is between two numbers."""
+        low = max(low, -((self.first - 1) // self.step))
+        return Dynamic(low * self.step + self.first, high * self.step + self.first, self.step)
+
+
+def _steps(place: str, size: Any, s: Any) -> _Steps:
+    """The size that is found from a symbol: itself, or a dimension that is some steps of it.
+
+    Args:
+        place: the dimension's, as ``x[2]``.
+        size: the dimension; symbols that are one come first.
+        s: a symbol in it.
+    """
+    expr = size.node.expr
+    first, second = (expr.subs({s: n}) for n in (0, 1))
+    is_line = first.is_Integer and second.is_Integer and (second - first) > 0
+    if expr.is_Symbol or not is_line or (first + (second - first) * s - expr).expand() != 0:
+        return _Steps(_name(size, s))
+    return _Steps(place, int(second - first), int(first))
 
 
 def _name(size: Any, s: Any) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from whet.compiler import te, topi
-from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, const
 from whet.compiler.tir.expr import IntImm
+from whet.compiler.topi.shapes import is_at_least, quotient_of
 
 _FAR = 1 << 31  # an end that is behind any axis
 
@@ -33,23 +33,30 @@ def _numbers(*many: Sequence[Any]) -> bool:
 def _open_slice(
     x: Tensor, begin: Sequence[Any], end: Sequence[Any], step: Sequence[int], axes: Sequence[int]
 ) -> Tensor:
-    """Part of a tensor along axes of symbolic extents; bounds are within these."""
-    shape, first = list(x.shape), {}
+    """Part of a tensor along axes of symbolic extents; bounds are within these, or far beyond."""
+    shape, parts = list(x.shape), {}
     for low, high, by, a in zip(begin, end, step, axes):
-        if by != 1:
-            raise ArgumentError(f"slice of {x}", f"it takes steps of {by} along an open axis")
         extent = x.shape[a]
-        if isinstance(low, int) and low < 0:
-            low = extent + low
-        if isinstance(high, int):
-            high = extent if high >= _FAR else extent + high if high < 0 else high
-        first[a], shape[a] = low, high - low
-    return te.compute(
-        shape,
-        lambda *i: x(*(k + first[a] if a in first else k for a, k in enumerate(i))),
-        "T_slice",
-        topi.tag.INJECTIVE,
-    )
+        first, last = _open_bound(low, extent, by), _open_bound(high, extent, by)
+        many = last - first if by > 0 else first - last
+        shape[a], parts[a] = quotient_of(many, abs(by) - 1, abs(by)), (first, by)
+
+    def element(*i: Any) -> Any:
+        at = list(i)
+        for a, (first, by) in parts.items():
+            at[a] = first + i[a] * by
+        return x(*at)
+
+    return te.compute(shape, element, "T_slice", topi.tag.INJECTIVE)
+
+
+def _open_bound(at: Any, extent: Any, by: int) -> Any:
+    """Where a slice begins or ends, along an axis of a symbolic extent."""
+    if not isinstance(at, int):
+        return extent + at if is_at_least(-1 - at, 0) else at
+    if abs(at) >= _FAR:  # beyond the end, or beyond the front
+        return (extent if by > 0 else extent - 1) if at > 0 else (0 if by > 0 else -1)
+    return extent + at if at < 0 else at
 
 
 def _pad(

@@ -25,6 +25,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.buffer import Buffer
 from whet.compiler.tir.constants import const
 from whet.compiler.tir.expr import (
+    EQ,
     GE,
     LE,
     NE,
@@ -34,6 +35,7 @@ from whet.compiler.tir.expr import (
     Call,
     Cast,
     FloorDiv,
+    FloorMod,
     IntImm,
     Min,
     Mul,
@@ -142,15 +144,21 @@ def symbolic_function(
             product = Mul(product, one, "int64")
         body = LetStmt(scale, product, body)
     for s, r in ranges.items():
-        inside = And(
-            GE(symbols[s], _int(r.low), "bool"), LE(symbols[s], _int(r.high), "bool"), "bool"
-        )
-        body = AssertStmt(inside, range_text(s, r), body)
+        body = AssertStmt(_is_in(symbols[s], r), range_text(s, r), body)
     return PrimFunc(tuple(buffers.values()), body, attrs={"global_symbol": name})
 
 
 def _size(d: Extent, symbols: Mapping[str, PrimExpr]) -> PrimExpr:
     return const(d) if isinstance(d, int) else to_expr(d, symbols)
+
+
+def _is_in(size: Var, r: Dynamic) -> PrimExpr:
+    """The condition that a size is one of a range."""
+    inside: PrimExpr = And(GE(size, _int(r.low), "bool"), LE(size, _int(r.high), "bool"), "bool")
+    if r.step == 1:
+        return inside
+    beyond = FloorMod(Sub(size, _int(r.low), "int64"), _int(r.step), "int64")
+    return And(inside, EQ(beyond, _int(0), "bool"), "bool")
 
 
 def _int(n: int) -> PrimExpr:

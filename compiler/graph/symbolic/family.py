@@ -17,21 +17,19 @@ from typing import Any
 import numpy as np
 
 from whet.compiler.abi.extent import Extent, Shape
-from whet.compiler.errors import ArgumentError, OutOfMemoryError, WhetError
+from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph.ir import Graph, Node, Value
-from whet.compiler.graph.symbolic.sizes import (
-    Dynamic,
-    Sizes,
-    is_open,
-    looked_at,
-    ones,
-    widest,
+from whet.compiler.graph.symbolic.advice import (
+    buckets_of,
+    graph_at,
+    other_ranges,
+    request_of,
+    sizes_text,
 )
-from whet.compiler.graph.symbolic.strides import forms_of
+from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, is_open, looked_at, ones
+from whet.compiler.graph.symbolic.strides import Forms, Row, forms_of
 
 _MOST_DOUBTS = 48  # sizes that are looked at beyond the first ones, to tell forms apart
-_ENOUGH = 8  # sizes of a narrower range that is worth a try
-_NARROWER = "a narrower range; or "
 _NO_SIZE = (bool, str, float, type(None))
 
 
@@ -76,22 +74,16 @@ def generalised(
     try:
         return _generalised(at, passed, ranges)
     except _Refused as error:
-        # of two or three sizes anything is a polynomial, which says nothing of a range
-        halves = {n: max(r.high - r.low >> 1, _ENOUGH) for n, r in ranges.items()}
-        narrow = {n: Dynamic(max(r.low, r.high - halves[n]), r.high) for n, r in ranges.items()}
-        helps = ""
-        if narrow != dict(ranges):
-            with contextlib.suppress(_Refused):
-                _generalised(at, passed, narrow)
-                helps = _NARROWER
-        why = error.why if helps else f"{error.why}; no narrower range helps"
-        raise ArgumentError(error.request, why, helps + buckets_of(ranges)) from error
 
+        def works(others: Mapping[str, Dynamic]) -> bool:
+            with contextlib.suppress(_Refused, WhetError):
+                _generalised(at, passed, others)
+                return True
+            return False
 
-def buckets_of(ranges: Mapping[str, Dynamic]) -> str:
-    """The way out that always is: sizes that are numbers."""
-    sizes = {n: sorted({max(r.low, r.high // 2), r.high}) for n, r in ranges.items()}
-    return f"buckets, a model for each size: shapes={sizes}"
+        way = other_ranges(ranges, works)
+        why = error.why if way else f"{error.why}; no narrower range helps"
+        raise ArgumentError(error.request, why, way + buckets_of(ranges)) from error
 
 
 class _Refused(Exception):
@@ -131,80 +123,21 @@ def _found(
     while ahead:
         point = ahead.pop(0)
         seen.add(tuple(point.values()))
-        graph = _read(at, ranges, point)
+        graph = graph_at(at, ranges, point)
         file.add(graph, point)
-        made.add(passed(graph), point)
+        if file.is_single(graph) and 1 not in point.values():
+            made.unseen.append(point)
+        else:
+            made.add(passed(graph), point)
         if not ahead and len(seen) < len(points) + _MOST_DOUBTS:
             doubt = made.doubt() or file.doubt()
             if doubt is not None and tuple(doubt.values()) not in seen:
                 ahead.append(doubt)
     for point in ones(ranges):
         if point not in points:
-            file.add(_read(at, ranges, point), point)
-    file.graph()  # also where a size is 1, for which passes make another one
-    return _with_slices(made.graph(), [v for v, is_cut in made.cut.items() if is_cut])
-
-
-def _read(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], point: Sizes) -> Graph:
-    """The graph at some sizes.
-
-    Raises:
-        ArgumentError: the model has none there, though it has one at the greatest sizes.
-    """
-    try:
-        return at(point)
-    except MemoryError as error:
-        raise OutOfMemoryError(
-            f"{_request(ranges)} at {_text(point)}", str(error),
-            "ranges that end at smaller sizes",
-        ) from error  # fmt: skip
-    except ArgumentError as error:
-        least = {name: r.low for name, r in ranges.items()}
-        name, low = _least(at, ranges, point)
-        if name is None and (point == least or not _has(at, least)):
-            raise
-        where = getattr(error, "__notes__", ())  # its node
-        why = ", ".join([str(error).splitlines()[0], *where])
-        hole = None
-        if name is None:
-            why += f"; at {_text(least)} there is a model"
-        else:
-            top, r = widest(ranges), ranges[name]
-            near = range(low + 1, min(low + _ENOUGH, r.high))
-            hole = next((n for n in near if not _has(at, {**top, name: n})), None)
-        if name is None or hole is not None:
-            if hole is not None:
-                why += f"; at {name}={low} there is a model, at {name}={hole} there is none"
-            way = f"{buckets_of(ranges)}, of sizes with one"
-        else:
-            way = f"a range from {low} on: {{{name!r}: whet.dynamic({low}, {ranges[name].high})}}"
-            way += "; or buckets"  # a kernel for any size may be refused yet
-        raise ArgumentError(f"{_request(ranges)} at {_text(point)}", why, way) from error
-
-
-def _has(at: Callable[[Sizes], Graph], point: Sizes) -> bool:
-    """True if there is a graph at some sizes."""
-    try:
-        at(point)
-    except ArgumentError:
-        return False
-    return True
-
-
-def _least(
-    at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], point: Sizes
-) -> tuple[str | None, int]:
-    """The symbol of which a model has no graph at a size, and the least size with one."""
-    top = widest(ranges)
-    for name, r in ranges.items():
-        bad, good = point[name], r.high
-        if bad == good or _has(at, {**top, name: bad}) or not _has(at, {**top, name: good}):
-            continue
-        while good - bad > 1:
-            middle = (bad + good) // 2
-            bad, good = (bad, middle) if _has(at, {**top, name: middle}) else (middle, good)
-        return name, good
-    return None, 0
+            file.add(graph_at(at, ranges, point), point)
+    file.graph(file)  # also where a size is 1, for which passes make another one
+    return _with_slices(made.graph(file), [v for v, is_cut in made.cut.items() if is_cut])
 
 
 class _Alike:
@@ -212,11 +145,13 @@ class _Alike:
 
     Attributes:
         cut: constants of which sizes take a part -> True.
+        unseen: sizes at which the model is not alike, though its file is.
     """
 
     def __init__(self, ranges: Mapping[str, Dynamic]) -> None:
         self.ranges = ranges
         self.cut: dict[Value, bool] = {}
+        self.unseen: list[Sizes] = []
         self._points: list[Sizes] = []
         self._columns: list[list[int]] = []
         self._first: Graph | None = None
@@ -242,19 +177,52 @@ class _Alike:
                 if not _same(self._first.constants[v], array, v, self.cut):
                     (reader, *_) = (n for n in self._first.nodes if v in n.reads)
                     why = f"the constant %{v.name} of {reader.origin or reader}"
-                    why += f" has other elements at {_text(point)}"
-                    raise _Refused(_request(point), why)
+                    why += f" has other elements at {sizes_text(point)}"
+                    raise _Refused(request_of(point), why)
         self._points.append(point)
         self._columns.append(numbers)
 
+    def is_single(self, graph: Graph) -> bool:
+        """True where axes of a graph are 1 that are not at the greatest sizes.
+
+        Passes drop what such an axis does: the last pixel of an image that was halved.
+        """
+        assert self._first is not None
+        pairs = zip(_sizes(self._first), _sizes(graph))
+        return any(size == 1 != greatest for greatest, size in pairs)
+
     def doubt(self) -> Sizes | None:
         """Sizes that tell more of what a size is; None where all that can be told is."""
-        return forms_of(self._points, set(zip(*self._columns)), self.ranges).doubt
+        return self._forms(set(zip(*self._columns))).doubt
 
-    def graph(self) -> SymbolicGraph:
-        """The graph of all sizes."""
+    def _forms(self, rows: set[Row], known: Mapping[Row, Extent] | None = None) -> Forms:
+        return forms_of(self._points, rows, self.ranges, self.unseen, known)
+
+    def found(self, points: Sequence[Sizes]) -> dict[Row, Extent]:
+        """The sizes with symbols, by their numbers at some of the points.
+
+        Raises:
+            _Refused: two are the same at these, and not at others.
+        """
+        kept = [self._points.index(p) for p in points]
+        found: dict[Row, Extent] = {}
+        for row, extent in self._forms(set(zip(*self._columns))).found.items():
+            if extent is None or not is_open(extent):
+                continue
+            other = found.setdefault(tuple(row[k] for k in kept), extent)
+            if other != extent:
+                why = f"{other} and {extent} differ only where an image is a single pixel"
+                raise _Refused(request_of(self.ranges), why)
+        return found
+
+    def graph(self, file: _Alike) -> SymbolicGraph:
+        """The graph of all sizes.
+
+        Args:
+            file: the graphs as the model's file has them, at these sizes and others.
+        """
         rows = list(zip(*self._columns))
-        known = forms_of(self._points, set(rows), self.ranges).found
+        known = self._forms(set(rows), file.found(self._points)).found
         assert self._first is not None
         return _filled(self._first, iter([known[row] for row in rows]), self.ranges)
 
@@ -297,6 +265,11 @@ def _described(graph: Graph) -> tuple[list[Any], list[int]]:
     return text, numbers
 
 
+def _sizes(graph: Graph) -> Iterator[int]:
+    """The sizes of what nodes make."""
+    return (d for n in graph.nodes for v in n.outputs for d in v.shape)
+
+
 def _constants(graph: Graph) -> list[Value]:
     """The constants in the order of their use."""
     return list(dict.fromkeys(v for n in graph.nodes for v in n.reads if v in graph.constants))
@@ -314,7 +287,7 @@ def _filled(
         if one is None:
             names = ", ".join(ranges)
             why = f"a size of {what} is no polynomial of {names}, and none that strides divide"
-            raise _Refused(_request(ranges), why)
+            raise _Refused(request_of(ranges), why)
         return one
 
     for v in graph.inputs:
@@ -383,15 +356,7 @@ def _different(
     nodes = [g.nodes[k] if k < len(g.nodes) else None for g in (first, other)]
     said = [str(n and (n.origin or n)) for n in nodes]
     return _Refused(
-        _request(a),
-        f"at {_text(a)} and at {_text(b)} the model is not the same: "
+        request_of(a),
+        f"at {sizes_text(a)} and at {sizes_text(b)} the model is not the same: "
         f"{'; '.join(dict.fromkeys(said))}",
     )
-
-
-def _text(sizes: Sizes) -> str:
-    return ", ".join(f"{n}={k}" for n, k in sizes.items())
-
-
-def _request(names: Mapping[str, Any]) -> str:
-    return f"compile(...) with the symbols {', '.join(names)}"

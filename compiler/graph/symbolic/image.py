@@ -48,7 +48,7 @@ def described(model: SymbolicModel) -> Json:
     words = {name: f"s{k}" for k, name in enumerate(model.ranges)}
     shapes = [[name, _of_shape(shape, words)] for name, shape in model.shapes.items()]
     return {
-        "ranges": [[name, r.low, r.high] for name, r in model.ranges.items()],
+        "ranges": [[name, r.low, r.high, r.step] for name, r in model.ranges.items()],
         "shapes": shapes,
         "groups": [_of_group(g, words) for g in model.groups],
         "steps": [_of_step(step, words) for step in model.steps],
@@ -113,7 +113,7 @@ def of_symbols(
     Raises:
         Exception: the data is not as it was written, of any kind.
     """
-    ranges = {str(name): _range(low, high) for name, low, high in data["ranges"]}
+    ranges = {str(name): _range(*sizes) for name, *sizes in data["ranges"]}
     words = {f"s{k}": name for k, name in enumerate(ranges)}
     shapes = {str(name): _shape(extents, words) for name, extents in data["shapes"]}
     groups = [_group(g, words) for g in data["groups"]]
@@ -153,10 +153,11 @@ def _params(kernel: Module) -> Sequence[Any]:
     return kernel.artifact.signatures[0].params
 
 
-def _range(low: Any, high: Any) -> Dynamic:
-    if not (type(low) is type(high) is int and 1 <= low < high < _MOST):
-        raise ValueError(f"{low!r:.40} to {high!r:.40} is no range of sizes")
-    return Dynamic(low, high)
+def _range(low: Any, high: Any, step: Any = 1) -> Dynamic:  # older packages have no steps
+    are_integers = type(low) is type(high) is type(step) is int
+    if not (are_integers and 1 <= low < high < _MOST and step >= 1 and (high - low) % step == 0):
+        raise ValueError(f"{low!r:.40} to {high!r:.40} by {step!r:.40} is no range of sizes")
+    return Dynamic(low, high, step)
 
 
 def _renamed(extent: Extent, words: Mapping[str, str]) -> Extent:

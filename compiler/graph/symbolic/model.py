@@ -136,7 +136,7 @@ class SymbolicModel(Model):
 
     def __repr__(self) -> str:
         """Its inputs, outputs and ranges."""
-        ranges = ", ".join(f"{n} from {r.low} to {r.high}" for n, r in self.ranges.items())
+        ranges = ", ".join(f"{n} from {r}" for n, r in self.ranges.items())
         return f"{super().__repr__()[:-1]}; {ranges}>"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -232,15 +232,11 @@ class SymbolicModel(Model):
         """Refuse sizes outside of the ranges."""
         for name, n in sizes.items():
             r = self.ranges[name]
-            if not r.low <= n <= r.high:
-                wider = f"shapes={{{name!r}: whet.dynamic({min(n, r.low)}, {max(n, r.high)})}}"
+            if n not in r:
                 raise ArgumentError(
                     f"model(...) with {name}={n}",
-                    f"the model is for {name} from {r.low} to {r.high}, "
-                    "and a call compiles nothing",
-                    wider
-                    if n
-                    else "no range has 0: leave out the call for arrays without elements",
+                    f"the model is for {name} from {r}, and a call compiles nothing",
+                    _nearest(name, n, r),
                 )
 
     def _check_rank(self, v: Value, given: Any) -> None:
@@ -353,6 +349,16 @@ class SymbolicModel(Model):
             f"{names} of this model are symbols: what it calls depends on them",
             f"model.groups, model.{what if self.on_device else 'calls'}_at({sizes})",
         )
+
+
+def _nearest(name: str, n: int, r: Dynamic) -> str:
+    """The way out of a size that is in no range."""
+    if n == 0:
+        return "no range has 0: leave out the call for arrays without elements"
+    below = r.at_most(n)
+    if below < n < r.high:
+        return f"an array of {name}={below}, cut, or of {name}={below + r.step}, padded"
+    return f"shapes={{{name!r}: {r.wider(n)!r}}}"
 
 
 def _keep(known: dict[K, T], key: K, value: T) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -27,45 +27,87 @@ class Dynamic:
 
     Attributes:
         low, high: its bounds, both of which it may be.
+        step: from one size to the next.
     """
 
     low: int
     high: int
+    step: int = 1
 
     def __repr__(self) -> str:
-        return f"whet.dynamic({self.low}, {self.high})"
+        step = f", {self.step}" if self.step > 1 else ""
+        return f"whet.dynamic({self.low}, {self.high}{step})"
+
+    def __str__(self) -> str:
+        steps = f" in steps of {self.step}" if self.step > 1 else ""
+        return f"{self.low} to {self.high}{steps}"
+
+    def __contains__(self, size: int) -> bool:
+        return self.low <= size <= self.high and (size - self.low) % self.step == 0
+
+    @property
+    def count(self) -> int:
+        """How many sizes there are."""
+        return (self.high - self.low) // self.step + 1
+
+    def at_most(self, size: int) -> int:
+        """The greatest of its sizes that is at most another number, or the least one."""
+        return self.low + max(min(size, self.high) - self.low, 0) // self.step * self.step
+
+    @property
+    def dots(self) -> str:
+        """The range as commands take it: ``64..512..32``, as the shells write it."""
+        return f"{self.low}..{self.high}" + (f"..{self.step}" if self.step > 1 else "")
+
+    @property
+    def above_one(self) -> int:
+        """The least size that is not 1, where there is one: passes drop what an axis of 1 does."""
+        return min(self.low + self.step, self.high) if self.low == 1 else self.low
+
+    def wider(self, size: int) -> Dynamic:
+        """The range with another size in it."""
+        low, high = min(self.low, size), max(self.high, size)
+        return Dynamic(low, high, gcd(self.step, size - self.low))
 
 
-def dynamic(low: int, high: int) -> Dynamic | int:
+def dynamic(low: int, high: int, step: int = 1) -> Dynamic | int:
     """A size of a model that stays a symbol: any from ``low`` to ``high``.
 
     ``whet.compile("model.onnx", {"batch": whet.dynamic(1, 64)})`` is one model for all of them. The
-    same object for several dimensions says that they are equal.
+    same object for several dimensions says that they are equal. ``whet.dynamic(64, 512, 32)`` is
+    64, 96 and so on: networks that halve an image and put it together again want even sizes.
 
     Args:
         low: the least size, at least 1.
         high: the greatest one: memory between kernels is as large as it needs.
+        step: from one size to the next; ``high`` is some of them above ``low``.
 
     Returns:
         The range; of one size, that size: it is a number as any other.
 
     Raises:
-        ArgumentError: the bounds are no sizes in order.
+        ArgumentError: the bounds are no sizes in order, or no steps lead from one to the other.
     """
-    request = f"dynamic({low!r}, {high!r})"
-    for bound in (low, high):
+    request = f"dynamic({low!r}, {high!r}{'' if step == 1 else f', {step!r}'})"
+    for bound in (low, high, step):
         if isinstance(bound, bool) or not isinstance(bound, int | np.integer):
             raise ArgumentError(request, f"{bound!r} is no integer", "dynamic(1, 64)")
     if not 1 <= low <= high:
         raise ArgumentError(
             request, "bounds are sizes from 1 on, the least first", "dynamic(1, 64)"
         )
-    return Dynamic(int(low), int(high)) if low < high else int(low)
+    if step < 1:
+        raise ArgumentError(request, "a step is at least 1", "dynamic(64, 512, 32)")
+    if (high - low) % step:
+        last = high - (high - low) % step
+        way = f"dynamic({low}, {last}, {step})" if last > low else "a smaller step"
+        raise ArgumentError(request, f"steps of {step} from {low} on pass {high}", way)
+    return Dynamic(int(low), int(high), int(step)) if low < high else int(low)
 
 
 def range_text(name: str, r: Dynamic) -> str:
     """The condition that the function of a model asserts of a symbol."""
-    return f"{name} is from {r.low} to {r.high}"
+    return f"{name} is from {r}"
 
 
 def widest(ranges: Mapping[str, Dynamic]) -> dict[str, int]:
@@ -108,12 +150,12 @@ def ones(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
 
 
 def _of_range(r: Dynamic, beyond: bool) -> list[int]:
-    low = min(max(r.low, 2), r.high)
-    inner = [low + (r.high - low) * k // (_INNER - 1) for k in range(1, _INNER - 1)]
-    near = {low, low + 1, r.high - 1, r.high, *inner, *(n + 1 for n in inner)}
+    low, step = r.above_one, r.step
+    inner = [r.at_most(low + (r.high - low) * k // (_INNER - 1)) for k in range(1, _INNER - 1)]
+    near = {low, low + step, r.high - step, r.high, *inner, *(n + step for n in inner)}
     found = {n for n in near if low <= n <= r.high}
     if beyond and r.low == 1:
-        found |= set(range(low, low + _ENOUGH))
+        found |= set(range(low, low + _ENOUGH * step, step))
     return sorted(found)
 
 

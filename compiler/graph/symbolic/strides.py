@@ -37,21 +37,32 @@ class Forms:
     doubt: Sizes | None
 
 
-def forms_of(points: Sequence[Sizes], rows: set[Row], ranges: Mapping[str, Dynamic]) -> Forms:
+def forms_of(
+    points: Sequence[Sizes],
+    rows: set[Row],
+    ranges: Mapping[str, Dynamic],
+    unseen: Sequence[Sizes] = (),
+    known: Mapping[Row, Extent] | None = None,
+) -> Forms:
     """The forms of some sizes.
 
     Args:
         points: the sizes of the symbols that were looked at.
         rows: of each size its number at each of them.
         ranges: symbol -> its range.
+        unseen: sizes that cannot be looked at: forms that differ there alone are one.
+        known: forms of some numbers that are right there, too.
     """
-    found: dict[Row, Extent | None] = {row: fitted(points, row) for row in rows}
-    factors: dict[Extent, None] = {}
+    given = known or {}
+    found: dict[Row, Extent | None] = {
+        row: given[row] if row in given else fitted(points, row) for row in rows
+    }
+    factors = {q: None for extent in given.values() for q in _quotients(extent)}
     for row in sorted(row for row, extent in found.items() if extent is None):
         many = list(_candidates(points, row, ranges))
         if not many:
             continue
-        point = _difference(many, ranges)
+        point = _difference(many, ranges, unseen)
         if point is not None:
             return Forms(found, point)
         found[row] = many[0].extent
@@ -66,9 +77,9 @@ def more_points(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
     """Sizes at which extents with quotients are compared: a row of them at each range's ends."""
     top, found = widest(ranges), []
     for name, r in ranges.items():
-        many = min(4 * _MOST_STRIDE, r.high - r.low + 1)
-        ends = {*range(r.low, r.low + many), *range(r.high - many + 1, r.high + 1)}
-        found += [{**top, name: n} for n in sorted(ends)]
+        every = range(r.low, r.high + 1, r.step)
+        many = 4 * _MOST_STRIDE
+        found += [{**top, name: n} for n in sorted({*every[:many], *every[-many:]})]
     return found
 
 
@@ -94,6 +105,15 @@ class _Candidate:
     def at(self, sizes: np.ndarray) -> np.ndarray:
         """Its values."""
         return self.k * ((sizes + self.b) // self.c) + self.d
+
+
+def _quotients(extent: Extent) -> Iterator[Extent]:
+    """The quotients in an extent."""
+    if isinstance(extent, Operation):
+        if extent.op == "//":
+            yield extent
+        else:
+            yield from (*_quotients(extent.a), *_quotients(extent.b))
 
 
 def _scaled(extent: Extent, k: int, d: int) -> Extent:
@@ -122,18 +142,21 @@ def _candidates(
                 yield _Candidate(name, int(k[b]), int(b), c, int(d[b]))
 
 
-def _difference(many: Sequence[_Candidate], ranges: Mapping[str, Dynamic]) -> Sizes | None:
+def _difference(
+    many: Sequence[_Candidate], ranges: Mapping[str, Dynamic], unseen: Sequence[Sizes]
+) -> Sizes | None:
     """Sizes at which candidates differ, which tell as many apart as any; None: they never do."""
     best: tuple[int, Sizes] | None = None
     for name in dict.fromkeys(one.name for one in many):
         r = ranges[name]
-        sizes = np.arange(r.low, min(r.high, r.low + _PERIOD) + 1)
+        sizes = np.arange(r.low, min(r.high, r.low + _PERIOD * r.step) + 1, r.step)
         top = widest(ranges)
         values = np.array([
             one.at(sizes if one.name == name else np.full_like(sizes, top[one.name]))
             for one in many
         ])  # fmt: skip
         other = (values != values[0]).sum(axis=0)
+        other[np.isin(sizes, [p[name] for p in unseen if {**top, name: p[name]} == p])] = 0
         apart = np.minimum(other, len(many) - other)
         at = int(np.where(other > 0, apart, -1).argmax())
         if other[at] and (best is None or apart[at] > best[0]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from whet.compiler import te
@@ -10,8 +10,9 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute, reduce_axis
 from whet.compiler.tir.ops.ops import all_of, cast, const, floordiv, floormod, if_then_else
 from whet.compiler.topi.half_precision import stored, summed_in
-from whet.compiler.topi.shapes import static
-from whet.compiler.topi.transform import reshape, transpose
+from whet.compiler.topi.shapes import is_multiple, quotient_of, static
+from whet.compiler.topi.tag import INJECTIVE
+from whet.compiler.topi.transform import reshape
 
 
 def depth_to_space(
@@ -33,16 +34,17 @@ def depth_to_space(
     """
     request = f"depth_to_space({data}, {block_size}, {layout!r}, {mode!r})"
     n, c, h, w = _sizes(data, layout, request)
-    if mode not in ("DCR", "CRD") or block_size < 1 or c % (block_size * block_size):
+    b, channels = block_size, static(c, request)
+    if mode not in ("DCR", "CRD") or b < 1 or channels % (b * b):
         raise ArgumentError(request, "mode is 'DCR' or 'CRD', the block's square divides C")
-    b, c = block_size, c // (block_size * block_size)
-    if layout == "NCHW":
-        parts = (n, b, b, c, h, w) if mode == "DCR" else (n, c, b, b, h, w)
-        order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
-        return reshape(transpose(reshape(data, parts), order), (n, c, h * b, w * b))
-    parts = (n, h, w, b, b, c) if mode == "DCR" else (n, h, w, c, b, b)
-    order = (0, 1, 3, 2, 4, 5) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
-    return reshape(transpose(reshape(data, parts), order), (n, h * b, w * b, c))
+    c = channels // (b * b)
+
+    def element(image: Any, channel: Any, y: Any, x: Any) -> Any:
+        place = floormod(y, b) * b + floormod(x, b)
+        source = place * c + channel if mode == "DCR" else channel * (b * b) + place
+        return _at(data, layout, image, source, floordiv(y, b), floordiv(x, b))
+
+    return _images((n, c, h * b, w * b), element, layout, "T_depth_to_space")
 
 
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
@@ -54,20 +56,36 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
     request = f"space_to_depth({data}, {block_size}, {layout!r})"
     n, c, h, w = _sizes(data, layout, request)
     b = block_size
-    if b < 1 or h % b or w % b:
+    if b < 1 or not is_multiple(h, b) or not is_multiple(w, b):
         raise ArgumentError(request, "the block does not divide the image")
-    if layout == "NCHW":
-        parts = reshape(data, (n, c, h // b, b, w // b, b))
-        return reshape(transpose(parts, (0, 3, 5, 1, 2, 4)), (n, c * b * b, h // b, w // b))
-    parts = reshape(data, (n, h // b, b, w // b, b, c))
-    return reshape(transpose(parts, (0, 1, 3, 2, 4, 5)), (n, h // b, w // b, c * b * b))
+
+    def element(image: Any, channel: Any, y: Any, x: Any) -> Any:
+        place = floordiv(channel, c)
+        row, column = y * b + floordiv(place, b), x * b + floormod(place, b)
+        return _at(data, layout, image, floormod(channel, c), row, column)
+
+    shape = (n, c * (b * b), quotient_of(h, 0, b), quotient_of(w, 0, b))
+    return _images(shape, element, layout, "T_space_to_depth")
 
 
-def _sizes(data: Tensor, layout: str, request: str) -> list[int]:
+def _sizes(data: Tensor, layout: str, request: str) -> list[Any]:
     """N, C, H and W."""
     if layout not in ("NCHW", "NHWC") or data.ndim != 4:
         raise ArgumentError(request, "images are NCHW or NHWC")
-    return [static(data.shape[layout.index(x)], request) for x in "NCHW"]
+    return [data.shape[layout.index(x)] for x in "NCHW"]
+
+
+def _at(data: Tensor, layout: str, image: Any, channel: Any, y: Any, x: Any) -> Any:
+    """A pixel's channel."""
+    return data(image, channel, y, x) if layout == "NCHW" else data(image, y, x, channel)
+
+
+def _images(shape: Sequence[Any], element: Callable[..., Any], layout: str, name: str) -> Tensor:
+    """Images whose elements are given by their image, channel, row and column."""
+    if layout == "NCHW":
+        return compute(shape, element, name, INJECTIVE)
+    n, c, h, w = shape
+    return compute((n, h, w, c), lambda i, y, x, k: element(i, k, y, x), name, INJECTIVE)
 
 
 def col2im(

@@ -27,7 +27,7 @@ from whet.compiler.tir.ops.ops import (
     minimum,
     select,
 )
-from whet.compiler.topi.shapes import check_integers, one_axis, static
+from whet.compiler.topi.shapes import check_integers, is_zero, known, one_axis, static
 from whet.compiler.topi.tag import INJECTIVE
 
 _RUN = 8  # elements of a run that insertion sorts
@@ -37,7 +37,7 @@ def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
     """The elements of each row along ``axis``, sorted; of the shape and type of ``data``.
 
     Raises:
-        ArgumentError: there is no such axis, or an extent is symbolic.
+        ArgumentError: there is no such axis, or its extent is symbolic.
     """
     return _sorted(data, axis, is_ascend, None, "int32", ("values",), f"sort({data}, {axis})")[0]
 
@@ -60,7 +60,7 @@ def argsort(
         dtype: of the places.
 
     Raises:
-        ArgumentError: there is no such axis, an extent is symbolic, or ``valid_count`` does not
+        ArgumentError: there is no such axis, its extent is symbolic, or ``valid_count`` does not
             fit.
     """
     request = f"argsort({data}, axis={axis}, dtype={dtype!r})"
@@ -103,7 +103,7 @@ def topk(
         dtype: of the places.
 
     Raises:
-        ArgumentError: there is no such axis, there are fewer elements, or an extent is symbolic.
+        ArgumentError: there is no such axis, there are fewer elements, or their number is symbolic.
     """
     request = f"topk({data}, {k}, axis={axis}, ret_type={ret_type!r})"
     wanted = {"both": ("values", "indices"), "values": ("values",), "indices": ("indices",)}
@@ -124,8 +124,7 @@ def _sorted(
 ) -> list[Tensor]:
     """The first ``k`` of each sorted row: values, places, or both."""
     at = one_axis(axis, data.ndim, request)
-    shape = [static(d, request) for d in data.shape]
-    n = shape[at]
+    shape, n = [known(d) for d in data.shape], static(data.shape[at], request)
     many = n if k is None or k < 1 else k
     if many > n:
         raise ArgumentError(request, f"axis {at} has {n} elements only")
@@ -138,7 +137,7 @@ def _sorted(
         ib = ir_builder.create()
         given = ib.buffer_ptr(ins[0], shape=sizes)
         made = [ib.buffer_ptr(b, shape=(sizes[0], many, sizes[2])) for b in outs]
-        if 0 in (*sizes, many):
+        if any(map(is_zero, (*sizes, many))):
             ib.emit(const(0))
             return ib.get()
         with ib.for_range(0, sizes[0] * sizes[2], name="row", kind="parallel") as row:

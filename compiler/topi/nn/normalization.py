@@ -15,7 +15,7 @@ from whet.compiler.tir.ops.ops import cast, const, if_then_else, logical_and, ma
 from whet.compiler.topi import reduction
 from whet.compiler.topi.elementwise import at, divide, each_element, multiply, subtract
 from whet.compiler.topi.half_precision import stored, widened
-from whet.compiler.topi.shapes import one_axis, product, static, with_axis
+from whet.compiler.topi.shapes import is_constant, one_axis, product, static, with_axis
 from whet.compiler.topi.tag import BROADCAST, COMM_REDUCE, ELEMWISE, INJECTIVE
 from whet.compiler.topi.transform import reshape
 
@@ -197,10 +197,10 @@ def group_norm(
     """
     request = f"group_norm({data}, {gamma}, {beta}, {num_groups}, axes={list(axes)})"
     k = one_axis(channel_axis, data.ndim, request)
-    shape = [static(d, request) for d in data.shape]
-    if num_groups < 1 or shape[k] % num_groups:
-        raise ArgumentError(request, f"{num_groups} groups do not divide {shape[k]} channels")
-    split = (*shape[:k], num_groups, shape[k] // num_groups, *shape[k + 1 :])
+    shape, channels = data.shape, static(data.shape[k], request)
+    if num_groups < 1 or channels % num_groups:
+        raise ArgumentError(request, f"{num_groups} groups do not divide {channels} channels")
+    split = (*shape[:k], num_groups, channels // num_groups, *shape[k + 1 :])
     over = [one_axis(a, data.ndim, request) for a in axes]
     inner = [k + 1, *(a + 1 if a > k else a for a in over if a != k)]
     made = reshape(_normalized(reshape(data, split), sorted(inner), epsilon), shape)
@@ -209,7 +209,11 @@ def group_norm(
 
 def _normalized(x: Tensor, axes: list[int], epsilon: float) -> Tensor:
     """Elements less their mean over some axes, divided by their deviation."""
-    part = const(1 / max(math.prod(static(x.shape[a], f"{x}") for a in axes), 1), x.dtype)
+    sizes = [x.shape[a] for a in axes]
+    if all(map(is_constant, sizes)):
+        part = const(1 / max(math.prod(map(int, sizes)), 1), x.dtype)
+    else:
+        part = divide(const(1, x.dtype), cast(x.dtype, product(sizes)))
     mean = each_element(reduction.sum(x, axes, True), lambda v: v * part, "T_mean")
     centred = subtract(x, mean)
     squares = reduction.sum(multiply(centred, centred), axes, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from math import prod
 from typing import Any
 
@@ -11,7 +12,14 @@ from whet.compiler.errors import ArgumentError
 from whet.compiler.te import Tensor, compute
 from whet.compiler.tir import PrimExpr
 from whet.compiler.tir.ops.ops import all_of, cast, const, if_then_else, minimum, negate, select
-from whet.compiler.topi.shapes import is_zero, nearest_inside, remainder, static
+from whet.compiler.topi.shapes import (
+    is_at_least,
+    is_constant,
+    is_zero,
+    nearest_inside,
+    remainder,
+    static,
+)
 from whet.compiler.topi.tag import INJECTIVE
 from whet.compiler.topi.transform import reshape, strided_slice, transpose
 
@@ -107,12 +115,16 @@ def _mirrored(
         )
     inside, most = _MODES[mode]
     for k, (d, b, a) in enumerate(zip(data.shape, before, after)):
-        n = static(d, request)
-        if max(b, a) > most(n):
+        many = max(b, a)
+        if not is_constant(d):
+            # an open size is surely large enough, or has to be a number
+            if many and not is_at_least(d, next(n for n in count() if many <= most(n))):
+                static(d, request)
+        elif many > most(int(d)):
             raise ArgumentError(
                 request,
-                f"dimension {k} of {n} elements has no {max(b, a)} to repeat",
-                f"at most {most(n)} here, or mode='constant'",
+                f"dimension {k} of {d} elements has no {many} to repeat",
+                f"at most {most(int(d))} here, or mode='constant'",
             )
 
     def element(*index: PrimExpr) -> PrimExpr:

@@ -27,7 +27,7 @@ from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.half_precision import summed_in, widened
 from whet.compiler.topi.layout import Layout
 from whet.compiler.topi.nn.windows import Windows, each, padded, windows_of
-from whet.compiler.topi.shapes import is_constant, product, static
+from whet.compiler.topi.shapes import is_at_least, is_constant, product, static
 from whet.compiler.topi.tag import ELEMWISE
 
 
@@ -349,7 +349,9 @@ def _inside(i: Any, along: Windows, counted: tuple[Any, Any]) -> Any:
 def _check_windows(name: str, along: Windows, counted: tuple[Any, Any], request: str) -> None:
     """Refuse a window without a place that counts: of nothing there is no maximum, no average."""
     if not is_constant(along.image):
-        if along.dilation > 1 or max(along.before, along.after) >= along.size:
+        reach = (along.size - 1) * along.dilation
+        has_one = max(along.before, along.after + along.overhang) <= reach
+        if not has_one or not is_at_least(along.image, along.dilation):
             static(along.image, request)  # whether there is one depends on the image
         return
     for i in range(along.count):

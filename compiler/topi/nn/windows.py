@@ -75,24 +75,31 @@ def windows_of(
     steps, spread = each(strides, "strides", rank, 1), each(dilation, "dilation", rank, 1)
     sizes = [static(k, request) for k in size]
     before, after = sides(padding, [(k - 1) * d + 1 for k, d in zip(sizes, spread)])
-    # what a last window's overhang is has to be known; other windows of open images are as many
-    # as an expression says
-    pixels = [static(n, request) if ceil_mode or is_constant(n) else n for n in image]
+    # windows of open images are as many as an expression says
+    pixels = [static(n, request) if is_constant(n) else n for n in image]
     overhang = [s - 1 if ceil_mode else 0 for s in steps]
     rows = zip(pixels, sizes, steps, spread, before, after, overhang)
     windows = [Windows(*row) for row in rows]
     if start_inside:
         windows = [
-            replace(w, overhang=max(-1, -w.after)) if _begins_behind(w) else w for w in windows
+            replace(w, overhang=max(-1, -w.after)) if _begins_behind(w, request) else w
+            for w in windows
         ]
     if any(is_constant(w.count) and w.count < 1 for w in windows):
         raise ArgumentError(request, "the window is larger than the padded image")
     return windows
 
 
-def _begins_behind(w: Windows) -> bool:
-    """True where the last window exists by its overhang only, and begins behind the image."""
-    return w.overhang > 0 and (w.count - 1) * w.stride >= w.before + w.image
+def _begins_behind(w: Windows, request: str) -> bool:
+    """True where the last window exists by its overhang only, and begins behind the image.
+
+    Raises:
+        ArgumentError: the image is open, and its size tells.
+    """
+    if w.after + w.overhang <= (w.size - 1) * w.dilation:  # a window is longer than what is behind
+        return False
+    image = static(w.image, request)
+    return w.overhang > 0 and int((w.count - 1) * w.stride) >= w.before + image
 
 
 def padded(

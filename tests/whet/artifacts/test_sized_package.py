@@ -214,11 +214,14 @@ def changes(name):
     length = ["length", 1, 40]
     code = (  # what a CPU's checks in each call
         [["batch", 2, 5], length], [["batch", 1, 5], ["length", 2, 40]],
+        [["batch", 1, 5, 2], length],
     )  # fmt: skip
     for ranges in (
         None, 7, [], [["batch", 1, 5]], [["batch", 0, 5], length],
         [["batch", 1, 5], ["length", 1, 41]], [["batch", 1, 1 << 63], length],
         [length, ["batch", 1, 5]], [["batch", 1, 5], ["batch", 1, 40]], [["batch", 1.0, 5], length],
+        [["batch", 1, 5, 0], length], [["batch", 1, 5, 3], length], [["batch", 1, 5, 1.0], length],
+        [["batch", 1, 5, 1, 1], length],
         *(code if name == "ranges" else ()),
     ):  # fmt: skip
         yield lambda m, r=ranges: m.update(ranges=r)

@@ -264,7 +264,7 @@ def test_on_a_gpu():
 
 
 def test_what_depends_on_the_image_beyond_strides_is_refused():
-    pool = {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}
+    pool = {"kernel_shape": [2, 2], "strides": [3, 3], "ceil_mode": 1}
     network = Network([("conv", 8, 3, 1, 1), ("MaxPool", pool)], IMAGE)
     with pytest.raises(ArgumentError, match=r"MaxPool.*\n.*buckets"):
         whet.compile(network.model, {"b": 1, "h": D(7, 50), "w": 9}, cache=False)

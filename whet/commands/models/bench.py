@@ -142,9 +142,10 @@ def _check_at(sizes: Mapping[str, int], ranges: Mapping[str, Any]) -> None:
             f"--at {text}: a size of each range is needed, in one --at\n  --at {wanted}"
         )
     for name, size in sizes.items():
-        if not ranges[name].low <= size <= ranges[name].high:
-            said = f"{name}={ranges[name].low}..{ranges[name].high}"
-            raise click.UsageError(f"--at {text}: it is outside of --shape {said}")
+        if size not in ranges[name]:
+            r = ranges[name]
+            where = "between the sizes" if r.low < size < r.high else "outside"
+            raise click.UsageError(f"--at {text}: it is {where} of --shape {name}={r.dots}")
 
 
 def _text(shapes: Mapping[str, Any]) -> str:

@@ -130,6 +130,7 @@ def _parts(error: Exception) -> list[str]:
 def _in_shell(text: str) -> str:
     """A text without Python's calls."""
     text = re.sub(r"whet\.dynamic\((\d+), (\d+)\)", r"\1..\2", text)
+    text = re.sub(r"whet\.dynamic\((\d+), (\d+), (\d+)\)", r"\1..\2..\3", text)
     text = re.sub(rf"\w+\({_SHAPES}\)", _option, text)
     text = re.sub(_SHAPES, _option, text)
     return re.sub(r"(?:from_onnx|compile|model_tasks)\('([^']*)'\)", r"\1", text)

@@ -18,7 +18,6 @@ from whet.frontends.dynamo.symbols import (
     Ranges,
     Symbol,
     at_sizes,
-    outside,
     places_of,
     sizes_in,
     symbols_of,
@@ -97,7 +96,7 @@ class OpenPart(Part):
         if model is None:
             return self.part(*args)
         sizes = sizes_in(self.places, args)
-        if any(outside(r, sizes[s]) for s, r in self.built.items()):
+        if any(sizes[s] not in r for s, r in self.built.items()):
             raise Outgrown
         metas = self._layouts(sizes)
         try:

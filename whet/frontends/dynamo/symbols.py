@@ -7,6 +7,7 @@ for given numbers follows without another trace: each size is an expression of t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ Symbol = Any
 """A symbol of sympy."""
 
 _LEAST_HIGH = 64  # of a range whose end nobody says
+_PERIOD = 64  # the longest step that is looked for
 _MOST_HIGH = 1 << 16  # beyond it an end is none: memory is for the greatest size
 
 
@@ -91,11 +93,6 @@ def sizes_in(
     return {s: int(args[k]) if d is None else int(args[k].shape[d]) for s, (k, d) in places.items()}
 
 
-def outside(r: Dynamic, n: int) -> bool:
-    """True where a range does not have a size."""
-    return not r.low <= n <= r.high
-
-
 class Ranges:
     """The ranges of a graph's symbols.
 
@@ -114,15 +111,20 @@ class Ranges:
         self._env = env
         self._first = {s: n for s, n in sizes.items() if s in of_inputs}
         self.names = {s: _name(env, s) for s in sizes}
+        self._steps = {s: _step(env, s, n) for s, n in self._first.items()}
         self._highs = {s: self._end(s, n) for s, n in self._first.items()}
 
     def of(self, symbols: Collection[Symbol]) -> dict[Symbol, Dynamic]:
         """The ranges of some symbols; the same object for the same symbol."""
-        return {s: Dynamic(self._low(s), self._highs[s]) for s in self._first if s in symbols}
+        return {
+            s: Dynamic(self._low(s), self._highs[s], self._steps[s])
+            for s in self._first
+            if s in symbols
+        }
 
     def outside(self, sizes: Mapping[Symbol, int]) -> bool:
         """True where a call's sizes are beyond the ranges."""
-        return any(outside(r, sizes[s]) for s, r in self.of(sizes).items())
+        return any(sizes[s] not in r for s, r in self.of(sizes).items())
 
     def grow(self, sizes: Mapping[Symbol, int]) -> bool:
         """Let the ranges have a call's sizes; False where they cannot."""
@@ -134,18 +136,19 @@ class Ranges:
     def text(self, symbols: Collection[Symbol]) -> str:
         """Ranges in words: ``x.size()[0] from 2 to 64``."""
         each = self.of(symbols).items()
-        return ", ".join(f"{self.names[s]} from {r.low} to {r.high}" for s, r in each)
+        return ", ".join(f"{self.names[s]} from {r}" for s, r in each)
 
     def _low(self, s: Symbol) -> int:
         lower = str(self._env.var_to_range[s].lower)
-        return max(int(lower), 1) if lower.isdigit() else 1
+        low = max(int(lower), 1) if lower.isdigit() else 1
+        return low + (self._first[s] - low) % self._steps[s]
 
     def _end(self, s: Symbol, n: int) -> int:
         """The end of a symbol's range that has a size; known, or 2**k from twice that size on."""
         upper = str(self._env.var_to_range[s].upper)
-        if upper.isdigit() and int(upper) <= _MOST_HIGH:
-            return max(int(upper), n)
-        return max(_LEAST_HIGH, 1 << (2 * n - 1).bit_length())
+        is_known = upper.isdigit() and int(upper) <= _MOST_HIGH
+        high = int(upper) if is_known else max(_LEAST_HIGH, 1 << (2 * n - 1).bit_length())
+        return max(high - (high - n) % self._steps[s], n)
 
 
 def _name(env: Any, s: Symbol) -> str:
@@ -156,3 +159,15 @@ def _name(env: Any, s: Symbol) -> str:
     if not isinstance(text, str):
         return str(s)
     return text.removeprefix("L['").replace("']", "", 1) if text.startswith("L['") else text
+
+
+def _step(env: Any, s: Symbol, first: int) -> int:
+    """The step from one size to the next that the trace's guards allow: of halved images.
+
+    Args:
+        env: PyTorch's ``ShapeEnv``. s: the symbol. first: its number in the first call.
+    """
+    own = [g.expr for g in env.guards if g.expr.free_symbols == {s}]
+    near = range(max(first - _PERIOD, 1), first + _PERIOD + 1)
+    allowed = [n for n in near if all(bool(guard.subs({s: n})) for guard in own)]
+    return gcd(*(n - first for n in allowed)) or 1
