@@ -1,8 +1,9 @@
 """Networks for images of any size beside the same for one size, and beside PyTorch's own call.
 
-    python benchmarks/models/open_images.py [resnet50 mobilenet_v2] [--threads 1] [--rounds 9]
+    python benchmarks/models/open_images.py [resnet50 mobilenet_v2 unet] [--threads 1] [--rounds 9]
 
-All take turns at each size; times are the least, in ms, errors parts of PyTorch's largest number.
+A UNet has sizes in steps. All take turns at each size; times are the least, in ms, errors parts of
+PyTorch's largest number.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from whet.bench.networks import network
 
 LOW, HIGH = 96, 288
 SIZES = ((224, 224), (256, 192), (97, 101))
+STEPS = {"unet": 16}
+"""From one size to the next: the nearest smaller ones of these are taken."""
 
 
 def least(calls: dict[str, Any], rounds: int) -> dict[str, float]:
@@ -38,7 +41,7 @@ def main() -> None:
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("networks", nargs="*", default=["resnet50", "mobilenet_v2"])
+    parser.add_argument("networks", nargs="*", default=["resnet50", "mobilenet_v2", "unet"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
@@ -50,10 +53,12 @@ def main() -> None:
         program = torch.export.export(
             module, (torch.randn(1, 3, 224, 256),), dynamic_shapes=({2: auto, 3: auto},)
         )
-        size = [whet.dynamic(LOW, HIGH) for _ in "hw"]
+        step = STEPS.get(name, 1)
+        size = [whet.dynamic(LOW, HIGH, step) for _ in "hw"]
         (given,) = program.graph_signature.user_inputs
         any_size = whet.compile(program, {given: (1, 3, *size)}, target)
         for h, w in SIZES:
+            h, w = h - h % step, w - w % step
             x = torch.randn(1, 3, h, w)
             fixed = whet.compile(torch.export.export(module, (x,)), target=target)
             wanted = module(x).detach().numpy()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from whet.compiler.target import Target
+
+_LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first cache begin anew
+FEWEST_WAYS, _FULL = 8, 0.875  # lines of a set where there are few, and its use
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,23 @@ class Caches:
     def rate(self, held: float) -> float:
         """Bytes a cycle of what is read over and over, by how many bytes that are."""
         return next(rate for capacity, rate in self.levels if held <= capacity)
+
+
+def sets_of(stride: int) -> int:
+    """How many sets of the first cache rows of a stride are spread over."""
+    return min(_PERIOD // _LINE, _PERIOD // gcd(stride, _PERIOD))
+
+
+def displaced(rows: int, stride: int) -> float:
+    """How much rows that are read side by side displace each other's lines in the first cache.
+
+    Args:
+        rows: so many at a time. stride: bytes from one to the next.
+
+    Returns:
+        0 for rows whose lines stay; about 1 for twice as many as sets have room for.
+    """
+    return max(0.0, rows / (sets_of(stride) * FEWEST_WAYS) - _FULL) ** 2
 
 
 def is_zen(target: Target) -> bool:

@@ -163,7 +163,8 @@ def define_stream(group: Group, first: bool = True) -> bool:
 
 def _is_streamed_together(group: Group, size: int) -> bool:
     """True for a result of ``size`` bytes whose operands leave it no place in the caches."""
-    read = {r.tensor: r.size for r in (group.expanded or group.anchor).reads}
+    points = group.last.points  # of a table no more is read than each of them reads
+    read = {r.tensor: min(r.size, points) for r in (group.expanded or group.anchor).reads}
     bytes_read = sum(n * dt.itemsize(t.dtype) for t, n in read.items())
     return bytes_read >= 2 * size and bytes_read + size >= _STREAMED_TOGETHER
 

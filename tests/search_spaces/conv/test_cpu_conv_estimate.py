@@ -13,6 +13,7 @@ from whet.compiler.target import Target
 from whet.search_spaces.operators.conv_arguments import conv_shape
 from whet.search_spaces.rules.cpu.conv.algorithms import _spaces, cost_of
 from whet.search_spaces.rules.cpu.conv.estimate.costs import ZEN, Work, costs_of, crowded
+from whet.search_spaces.rules.processors import displaced
 from whet.search_spaces.rules.vectors import lanes_of, vector_registers
 
 LAYOUTS = {
@@ -130,3 +131,14 @@ def test_unrolled_steps_whose_sums_leave_no_registers_cost_more() -> None:
         assert large.step(m, v, 2) < 1.1 * large.step(m, v)
     small, _ = _work("NHWC", "v3")
     assert small.step(6, 2, 2) < small.step(6, 2)
+
+
+def test_pixels_on_few_sets_of_the_cache() -> None:
+    """Pixels a power of two apart displace each other's lines: tiles have at most eight."""
+    assert displaced(8, 4096) < 0.1 < 0.7 < displaced(14, 4096) < displaced(28, 4096)
+    assert displaced(14, 4000) == 0.0 == displaced(10, 2048)
+    for channels in (1024, 2048, 1000):
+        args = (1, channels, 14, 14, 256, 1, 1, 1, 0, 1, 1, "float32", (), True)
+        target = "llvm -mcpu=znver4 -num_threads=1"
+        default = whet.create_task("conv2d_nhwc", args=args, target=target).config_space.default
+        assert (default["tile"].val[0] <= 8) == (channels != 1000), default

@@ -57,3 +57,9 @@ def test_large_tables_are_gathered_by_blocks(args, columns):
 def test_rows_that_are_taken_whole_have_no_blocks():
     task = whet.create_task("take", args=((3000, 768), (64,), 0), target=TARGET)
     assert "columns" not in task.config_space.default.as_dict()
+
+
+def test_a_table_counts_by_the_rows_that_are_taken():
+    """Rows of 1.5 MB stay in the caches, however large their table is."""
+    task = whet.create_task("take", args=((30522, 768), (512,), 0), target=TARGET)
+    assert task.config_space.default["stream"].val is False

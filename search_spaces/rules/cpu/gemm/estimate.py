@@ -14,10 +14,11 @@ from whet.compiler.tir import dtype as dt
 from whet.search_spaces.forms.gemm import GemmSize
 from whet.search_spaces.rules.cpu.gemm.costs import Costs, Processor
 from whet.search_spaces.rules.cpu.gemm.plan import Plan, tail_at_once, tail_lanes
+from whet.search_spaces.rules.processors import FEWEST_WAYS, displaced, sets_of
 from whet.search_spaces.rules.threads import best_grain, heaviest_share
 
-_LINE, _PERIOD = 64, 4096  # bytes of a line; after which the sets of the first cache begin anew
-_WAYS, _FEWEST_WAYS, _FULL = 11, 8, 0.875  # lines of a set; where there are few, and its use
+_LINE, _PAGE = 64, 4096  # bytes
+_WAYS = 11  # lines of a set
 _POINTERS = 8  # rows of A whose places are not loaded
 _APART, _RUN = 1024, 4096  # bytes from row to row; of each of a few rows that are read in order
 _WIDE, _ROWS_AT_ONCE = 2048, 64  # bytes of a row of the result; rows whose pages are at hand
@@ -155,9 +156,7 @@ def _displaced(c: Costs, g: GemmSize, plan: Plan, size: int, strips: int, step: 
     """
     found = 0.0
     if not plan.pack_a and not g.transpose_a:  # the more rows, the fewer of their lines stay
-        held = sets_of(g.K * size) * _FEWEST_WAYS
-        lost = min(1.0, max(0.0, plan.mr / held - _FULL))
-        found += c.displaced * plan.mr * lost**2
+        found += c.displaced * plan.mr * min(1.0, displaced(plan.mr, g.K * size))
     if plan.pack_b == "none" and (plan.k_block or g.K) > sets_of(g.M * size) * _WAYS:
         late = _late(c, plan, step, c.late[2])
         found += c.displaced_b * late * plan.nr * size / _LINE * (strips - 1) / strips
@@ -201,16 +200,11 @@ def _far(c: Costs, g: GemmSize, plan: Plan, size: int, step: float) -> float:
     )
     found = 0.0 if g.M * size < _APART else c.far[level] * lines * (1.0 - c.along * along_rows)
     # pages that lie a few apart find as many fewer places
-    apart = min(max(g.M * size // _PERIOD, _SPREAD[0]), _SPREAD[1])
-    found += c.page if g.M * size >= _PERIOD and depth > _PAGES // apart else 0.0
+    apart = min(max(g.M * size // _PAGE, _SPREAD[0]), _SPREAD[1])
+    found += c.page if g.M * size >= _PAGE and depth > _PAGES // apart else 0.0
     if g.M * size >= _APART and depth * plan.nr * size > c.caches.first:
         found += c.near * lines * (strips - 1)
     return found * _late(c, plan, step, c.late[level])
-
-
-def sets_of(stride: int) -> int:
-    """How many sets of the first cache rows of a stride are spread over."""
-    return min(_PERIOD // _LINE, _PERIOD // gcd(stride, _PERIOD))
 
 
 def _moved(c: Costs, g: GemmSize, plan: Plan, size: int, strips: int, panels: int) -> float:
@@ -275,7 +269,7 @@ def _copies(c: Costs, g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
             each = c.square if width % 4 == 0 and g.K % 4 == 0 else c.rest
             if min(width, g.K) < 4 or (extent % width and width % 4):
                 each = c.element
-            if width >= sets_of(g.K * size) * _FEWEST_WAYS:  # a line is gone before its second half
+            if width >= sets_of(g.K * size) * FEWEST_WAYS:  # a line is gone before its second half
                 each += c.turned_far
             each += c.turned_far if held * g.K * size > c.caches.second else 0.0
             given = extent * g.K * size * (g.batch if c.of_batch else 1)
@@ -286,6 +280,6 @@ def _copies(c: Costs, g: GemmSize, plan: Plan, lanes: int, size: int) -> float:
     if g.staged[0] and not plan.pack_a and not g.transpose_a:  # lines, of a block or all
         held, _ = plan.lines_of(g)
         total += g.N * g.K * size * c.written / c.caches.rate(2 * held * g.K * size)
-    if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PERIOD:
+    if plan.pack_b == "block" and not g.transpose_b and g.M * size >= _PAGE:
         total += -(-g.M // of_block) * g.K * c.page
     return total

@@ -27,10 +27,10 @@ from whet.search_spaces.graph.rule import Rule
 from whet.search_spaces.graph.stages import Group
 from whet.search_spaces.knobs.prefixed import Prefixed
 from whet.search_spaces.rules.cpu.gemm.costs import costs_of
-from whet.search_spaces.rules.cpu.gemm.estimate import sets_of
 from whet.search_spaces.rules.cpu.gemm.gemm import flattened
 from whet.search_spaces.rules.cpu.gemm.loops import fused
 from whet.search_spaces.rules.cpu.gemm.rule import form_of, is_packed
+from whet.search_spaces.rules.processors import sets_of
 from whet.search_spaces.rules.producers import schedule_staged
 from whet.search_spaces.rules.threads import Threads, define_threads, heaviest_share, threads_for
 from whet.search_spaces.rules.vectors import lanes_of, operation_bits, vector_registers

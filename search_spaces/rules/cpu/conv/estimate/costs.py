@@ -46,7 +46,7 @@ class Costs:
         slide: to copy an element of a window that neighbouring pixels see, too.
         kept: of a number that an unrolled window has no register for.
         written: how much longer a copy takes to be written and read than to be read again.
-        scatter: of a line whose set others fill.
+        scatter: of a line whose set others fill. displaced: of a pixel whose line others displace.
         data, result, filters: of Winograd's transforms, a vector of one place.
         buffered: how much longer its own buffers take to be written and read than to be read again.
         stored: how much longer transformed weights take to be written than to be read.
@@ -81,6 +81,7 @@ class Costs:
     square: float = 0.65
     written: float = 5.7
     scatter: float = 0.083
+    displaced: float = 0.8
     data: float = 1.5
     result: float = 2.5
     filters: float = 3.5
@@ -127,6 +128,7 @@ INTEL_SERVER = Costs(
     hidden=0.3,
     square=0.27,
     written=3.6,
+    displaced=0.449,
     buffered=2.2,
     result=3.6,
 )

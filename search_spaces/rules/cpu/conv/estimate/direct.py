@@ -9,6 +9,7 @@ from typing import Any
 
 from whet.search_spaces.rules.cpu.conv.estimate.costs import Work, crowded
 from whet.search_spaces.rules.cpu.conv.estimate.kept import kept_along, kept_in_runs
+from whet.search_spaces.rules.processors import displaced
 
 Knobs = Mapping[str, Any]
 """The values of an algorithm's knobs, without a prefix."""
@@ -32,6 +33,8 @@ def pixels_by_channels(w: Work, k: Knobs, im2col: bool, block: int) -> float:
     whole = (block > 0 or s.groups == 1) and not apart
     runs = s.window[0] * (1 if whole else s.window[1]) * (s.ci_group // block if block else 1)
     step = w.step(mr, vectors, k["unroll"]) + c.spill * max(0, mr - _POINTERS)
+    apart_by = w.depth if im2col else s.strides[-1] * (block or s.ci)  # a pixel from the next one
+    step += c.displaced * mr * displaced(mr, apart_by * w.size)
     if nr % w.lanes:
         step += c.ragged
     kept = kept_in_runs(s, k["skip"], mr, not whole)

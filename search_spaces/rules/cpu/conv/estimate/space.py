@@ -16,7 +16,7 @@ Cost = Callable[[Mapping[str, Any]], float]
 Choices = Mapping[str, Sequence[Any]]
 """The choices of each knob; the first knob is ``tile``, the second an order of loops."""
 
-_STARTS = 2  # of the descent
+_STARTS = 2  # of the descent, in each order
 _TILES = 10  # that are tried again on the way
 _BETTER = 0.999  # what a change has to make of the cost
 
@@ -74,7 +74,9 @@ class Space:
         starts.sort(key=lambda pair: pair[0])
         tiles = [one["tile"] for _, one in starts[:_TILES]]
         choices = {**self.choices, "tile": tuple(dict.fromkeys(tiles))}
-        found = [self._descended(one, least, cost, choices) for least, one in starts[:_STARTS]]
+        orders = [[pair for pair in starts if pair[1][second] == o] for o in self.choices[second]]
+        best = [pair for some in orders for pair in some[:_STARTS]]
+        found = [self._descended(one, least, cost, choices) for least, one in best]
         return min(found, key=lambda pair: pair[1]) if found else (self.first, cost(self.first))
 
     def _descended(
