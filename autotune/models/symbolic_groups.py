@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from whet.autotune.models.kernels import packed_of, structure_of, task_of
 from whet.autotune.models.layouts import channels_last_of
 from whet.autotune.tasks.task import Task
-from whet.compiler.abi.extent import Extent
+from whet.compiler.abi.extent import Extent, evaluate
 from whet.compiler.errors import WhetError
 from whet.compiler.graph.fusion import Fused, fused
 from whet.compiler.graph.ir import Graph
 from whet.compiler.graph.passes import optimized
 from whet.compiler.graph.passes.channels_last import pointwise_as_matmul, with_channels_last
 from whet.compiler.graph.passes.conv1d import conv1d_as_conv2d
+from whet.compiler.graph.passes.tiles import conv_by_tiles, is_of_tiles, worth_tiles
+from whet.compiler.graph.passes.transposed import transposed_as_conv
 from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
 from whet.compiler.graph.symbolic.rows import rows_of, sized
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements, widest
@@ -30,6 +32,7 @@ from whet.search_spaces.values.counted import counted
 
 _BLOCKS = (1, 4, 16, 64)
 _LAUNCHED = (4096, 1024, 256, 64, 16, 4, 1)  # blocks of GPUs: the largest that fits is taken
+_TILES = (16, 4, 1)  # squares of a block, the most first
 _LEAST_BYTES = 1 << 16  # of a block's rows: next to moving them, its call costs nothing
 _SHOWN = 3  # kinds of groups that a warning names
 
@@ -75,7 +78,8 @@ class SymbolicGroups:
     ) -> None:
         self.target = target
         self._last: list[int] | None = None
-        self._open = _open_images(at, ranges)
+        self._tiled: set[str] | None = None
+        self._open, self._transposed = _open_images(at, ranges)
         self.sizes: SymbolicGraph = generalised(at, self._passed, ranges)
         # where a part begins depends on a call's sizes
         seen = views(self.sizes.graph, parts=False)
@@ -113,7 +117,7 @@ class SymbolicGroups:
         Convolutions of open images have the channels last: what lies along memory is of a size that
         is known. Those of single pixels are products of matrices then, whose rows are pixels.
         """
-        graph = optimized(graph)
+        graph = _by_points(optimized(graph), self._transposed)
         convs = [n for n in graph.nodes if n.operator == "conv"]
         sounds = [n for k, n in enumerate(convs) if k in self._open and len(n.output.shape) == 3]
         if sounds:
@@ -126,8 +130,15 @@ class SymbolicGroups:
         nodes = [graph.nodes[k] for k in self._last if k < len(graph.nodes)]
         if not nodes:
             return graph
-        points = {n.output.name for k, n in enumerate(convs) if k in self._open}
-        return pointwise_as_matmul(with_channels_last(graph, nodes), points)
+        open_names = {n.output.name for k, n in enumerate(convs) if k in self._open}
+        graph = pointwise_as_matmul(with_channels_last(graph, nodes), open_names)
+        if self.target.kind.row.has_threads:
+            return graph
+        if self._tiled is None:  # by the greatest sizes
+            names = {f"{name}.nhwc" for name in open_names}
+            tiled = (n for n in graph.nodes if n.output.name in names and worth_tiles(graph, n))
+            self._tiled = {n.output.name for n in tiled}
+        return conv_by_tiles(graph, self._tiled) if self._tiled else graph
 
     def _block_sizes(self, group: Fused, row_bytes: int, rows: Sequence[Extent]) -> list[int]:
         """Numbers of rows of blocks, the largest first: rows weigh as much as the weights do."""
@@ -135,11 +146,20 @@ class SymbolicGroups:
         if self.target.kind.row.has_threads:  # a launch costs more than rows that it does not need
             return [many for many in _LAUNCHED if many <= most]
         weights = sum(v.bytes for v in group.inputs if v in self.sizes.graph.constants)
+        if any(map(is_of_tiles, group.nodes)):
+            return self._blocks_of_tiles(most, rows)
         found = [1]
         for many in _BLOCKS[1:]:
             if many <= most and found[-1] * row_bytes < max(weights, _LEAST_BYTES):
                 found.append(many)
         return found[::-1]
+
+    def _blocks_of_tiles(self, most: int, rows: Sequence[Extent]) -> list[int]:
+        """Numbers of squares of blocks: of few kinds, as each transforms the weights for itself."""
+        low = {n: r.low for n, r in self.sizes.ranges.items()}
+        least = prod(evaluate(d, low) for d in rows)  # the last block may reach back over so many
+        fewest = max(many for many in _TILES[1:] if many <= least)
+        return [many for many in _TILES if fewest <= many <= most]
 
     def _task(self, group: Fused, known: Mapping[Extent, int]) -> Task:
         """The task of a group with numbers in the place of its extents."""
@@ -192,17 +212,37 @@ def _report_untuned(each: Sequence[GroupTasks], ranges: Mapping[str, Dynamic]) -
     )
 
 
-def _open_images(at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic]) -> set[int]:
-    """The convolutions of a model, by their numbers, whose images are of open sizes."""
+def _open_images(
+    at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic]
+) -> tuple[set[int], set[int]]:
+    """The convolutions of a model, by their numbers, whose images are of open sizes.
+
+    Returns:
+        They, with the transposed ones that are convolutions of single pixels; and the numbers of
+        these among all transposed ones.
+    """
     top = widest(ranges)
     low = {n: r.above_one for n, r in ranges.items()}
-    found = []
+    graphs = []
     for point in (top, low):
         try:
-            graph = optimized(at(point))
+            graphs.append(optimized(at(point)))
         except (WhetError, MemoryError):
-            return set()  # which is said, with the way out, where all sizes are looked at
-        found.append([n.reads[0].shape[2:] for n in graph.nodes if n.operator == "conv"])
+            return set(), set()  # which is said, with the way out, where all sizes are looked at
+    transposed = _differing(graphs, "conv_transpose")
+    return _differing([_by_points(g, transposed) for g in graphs], "conv"), transposed
+
+
+def _differing(graphs: Sequence[Graph], operator: str) -> set[int]:
+    """The nodes of an operator, by their numbers, whose images two graphs have in two sizes."""
+    found = [[n.reads[0].shape[2:] for n in g.nodes if n.operator == operator] for g in graphs]
     if len(found[0]) != len(found[1]):
         return set()  # another model at its least size, which is said there, too
     return {k for k, (a, b) in enumerate(zip(*found)) if a != b}
+
+
+def _by_points(graph: Graph, transposed: Collection[int]) -> Graph:
+    """The graph in which transposed convolutions of open images are those of single pixels."""
+    nodes = [n for n in graph.nodes if n.operator == "conv_transpose"]
+    names = {n.output.name for k, n in enumerate(nodes) if k in transposed}
+    return transposed_as_conv(graph, names) if names else graph

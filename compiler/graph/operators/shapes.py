@@ -8,6 +8,7 @@ from typing import Any
 from whet.compiler import te, topi
 from whet.compiler.te import Tensor, const
 from whet.compiler.tir.expr import IntImm
+from whet.compiler.topi.image.blocks import image_tiles, tiles_image
 from whet.compiler.topi.shapes import is_at_least, quotient_of
 
 _FAR = 1 << 31  # an end that is behind any axis
@@ -96,6 +97,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "gather_nd": lambda x, indices, batch_dims=0: topi.gather_nd(
         x, indices, batch_dims, -1, "count"
     ),
+    "image_tiles": image_tiles,
     "one_hot": _one_hot,
     "pad": _pad,
     "reshape": lambda x, shape: topi.reshape(x, shape),
@@ -103,6 +105,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "space_to_depth": lambda x, block: topi.nn.space_to_depth(x, block),
     "take": _take,
     "tile": lambda x, repeats: topi.tile(x, repeats),
+    "tiles_image": tiles_image,
     "transpose": lambda x, axes: topi.transpose(x, axes),
     "trilu": lambda x, upper, k=0: topi.trilu(x, k, upper),
 }

@@ -90,8 +90,9 @@ def in_turn(blocks: Sequence[Block], rows: int) -> Iterator[tuple[Block, int]]:
         for k in range(many):
             yield block, min(done + k * size, rows - size)
         done = min(rows, done + many * size)
-    for row in range(done, rows):
-        yield blocks[-1], row
+    last = blocks[-1]
+    for k in range(-(-(rows - done) // last.rows)):
+        yield last, min(done + k * last.rows, rows - last.rows)
 
 
 def launched(blocks: Sequence[Block], rows: int) -> Iterator[tuple[Block, int]]:

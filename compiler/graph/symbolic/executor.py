@@ -99,7 +99,7 @@ class RowStep:
 
     Attributes:
         rows: how many there are.
-        blocks: the largest first; the last one is of a row.
+        blocks: the largest first; there are always as many rows as the last one has.
     """
 
     rows: Extent
@@ -197,15 +197,15 @@ class _Calls:
         size = _int(block.rows)
         begin, count, i = Var("done", "int64"), Var("count", "int64"), Var("i", "int64")
         left = Sub(rows, begin, "int64")
-        if not smaller:
-            at: PrimExpr = Add(begin, i, "int64")
-            loop = For(i, _int(0), left, ForKind.SERIAL, self._block(block, at))
+        at = Min(Add(begin, Mul(i, size, "int64"), "int64"), Sub(rows, size, "int64"), "int64")
+        if not smaller:  # the last one reaches back, too
+            many: PrimExpr = FloorDiv(Add(left, _int(block.rows - 1), "int64"), size, "int64")
+            loop = For(i, _int(0), many, ForKind.SERIAL, self._block(block, at))
             return LetStmt(begin, done, loop)
         # a rest of three quarters of a block is one more block, if there are as many rows in front
         lack = _int(block.rows - block.rows // 4 * 3)
         many = FloorDiv(Add(left, lack, "int64"), size, "int64")
         enough = Cast("int64", GE(rows, size, "bool"))
-        at = Min(Add(begin, Mul(i, size, "int64"), "int64"), Sub(rows, size, "int64"), "int64")
         loop = For(i, _int(0), count, ForKind.SERIAL, self._block(block, at))
         now = Min(rows, Add(begin, Mul(count, size, "int64"), "int64"), "int64")
         rest = self._rest(smaller, rows, now)

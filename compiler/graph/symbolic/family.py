@@ -130,7 +130,7 @@ def _found(
         else:
             made.add(passed(graph), point)
         if not ahead and len(seen) < len(points) + _MOST_DOUBTS:
-            doubt = made.doubt() or file.doubt()
+            doubt = made.doubt(file) or file.doubt(file)
             if doubt is not None and tuple(doubt.values()) not in seen:
                 ahead.append(doubt)
     for point in ones(ranges):
@@ -191,9 +191,17 @@ class _Alike:
         pairs = zip(_sizes(self._first), _sizes(graph))
         return any(size == 1 != greatest for greatest, size in pairs)
 
-    def doubt(self) -> Sizes | None:
-        """Sizes that tell more of what a size is; None where all that can be told is."""
-        return self._forms(set(zip(*self._columns))).doubt
+    def doubt(self, file: _Alike) -> Sizes | None:
+        """Sizes that tell more of what a size is; None where all that can be told is.
+
+        Args:
+            file: as of :meth:`graph`.
+        """
+        known = None
+        if file is not self:
+            with contextlib.suppress(_Refused):  # more sizes may tell
+                known = file.found(self._points)
+        return self._forms(set(zip(*self._columns)), known).doubt
 
     def _forms(self, rows: set[Row], known: Mapping[Row, Extent] | None = None) -> Forms:
         return forms_of(self._points, rows, self.ranges, self.unseen, known)

@@ -7,13 +7,14 @@ forms: then another size is named, at which they differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
 
 from whet.compiler.abi.extent import Extent, Operation, Symbol, evaluate
+from whet.compiler.graph.passes.tiles import STEP
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, widest
 
 _MOST_STRIDE = 64
@@ -51,15 +52,17 @@ def forms_of(
         rows: of each size its number at each of them.
         ranges: symbol -> its range.
         unseen: sizes that cannot be looked at: forms that differ there alone are one.
-        known: forms of some numbers that are right there, too.
+        known: forms of some numbers that are right there, too; quotients of these by
+            :data:`~whet.compiler.graph.passes.tiles.STEP` are tried first.
     """
     given = known or {}
     found: dict[Row, Extent | None] = {
         row: given[row] if row in given else fitted(points, row) for row in rows
     }
     factors = {q: None for extent in given.values() for q in _quotients(extent)}
+    squares = _squares(points, [*map(Symbol, ranges), *given.values()])
     for row in sorted(row for row, extent in found.items() if extent is None):
-        many = list(_candidates(points, row, ranges))
+        many = squares.get(row) or list(_candidates(points, row, ranges))
         if not many:
             continue
         point = _difference(many, ranges, unseen)
@@ -71,6 +74,37 @@ def forms_of(
     for row in [row for row, extent in found.items() if extent is None and factors]:
         found[row] = _product(points, row, every)
     return Forms(found, None)
+
+
+def _squares(points: Sequence[Sizes], known: Iterable[Extent]) -> dict[Row, list[_Candidate]]:
+    """How many squares of pixels cover some sizes: at each of the points, and as forms."""
+    found: dict[Row, list[_Candidate]] = {}
+    for size in known:
+        squares = _divided(size, STEP)
+        if squares is not None:
+            numbers = squares.at(np.array([p[squares.name] for p in points]))
+            found.setdefault(tuple(numbers.tolist()), []).append(squares)
+    return found
+
+
+def _divided(size: Extent, by: int) -> _Candidate | None:
+    """A size by a number, rounded up: the quotients made one; None for other forms."""
+    (name, more), c = _apart(size), 1
+    if isinstance(name, Operation) and name.op == "//" and isinstance(name.b, int):
+        c = name.b
+        name, inner = _apart(name.a)
+        more = inner + c * more
+    if not isinstance(name, Symbol):
+        return None
+    d, b = divmod(more + c * (by - 1), c * by)
+    return _Candidate(name.name, 1, b, c * by, d)
+
+
+def _apart(size: Extent) -> tuple[Extent, int]:
+    """A size without the number that is added to it, and the number."""
+    if isinstance(size, Operation) and isinstance(size.b, int) and size.op in ("+", "-"):
+        return size.a, size.b if size.op == "+" else -size.b
+    return size, 0
 
 
 def more_points(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
@@ -95,12 +129,16 @@ class _Candidate:
 
     @property
     def quotient(self) -> Extent:
+        """What is multiplied; of a single one, with the number that is added to it."""
+        more = self.b + (self.c * self.d if self.k == 1 else 0)
         top: Extent = Symbol(self.name)
-        return Operation("//", Operation("+", top, self.b) if self.b else top, self.c)
+        if more:
+            top = Operation("+" if more > 0 else "-", top, abs(more))
+        return Operation("//", top, self.c)
 
     @property
     def extent(self) -> Extent:
-        return _scaled(self.quotient, self.k, self.d)
+        return self.quotient if self.k == 1 else _scaled(self.quotient, self.k, self.d)
 
     def at(self, sizes: np.ndarray) -> np.ndarray:
         """Its values."""
@@ -125,13 +163,18 @@ def _scaled(extent: Extent, k: int, d: int) -> Extent:
 def _candidates(
     points: Sequence[Sizes], row: Row, ranges: Mapping[str, Dynamic]
 ) -> Iterator[_Candidate]:
-    """The forms that have some numbers, those of small strides first; of one symbol alone."""
+    """The forms that have some numbers, of one symbol alone.
+
+    Strides that divide the step of its range come first, as kernels count steps; then powers of
+    two, as networks halve; then small ones.
+    """
     wanted = np.array(row)
-    for name in ranges:
+    for name, r in ranges.items():
         sizes = np.array([p[name] for p in points])
         high, low = sizes.argmax(), sizes.argmin()
         rise = int(wanted[high] - wanted[low])
-        for c in range(2, _MOST_STRIDE + 1):
+        strides = range(2, _MOST_STRIDE + 1)
+        for c in sorted(strides, key=lambda c: (r.step % c != 0, c & (c - 1) != 0, c)):
             own = (sizes + np.arange(c)[:, None]) // c
             steps = own[:, high] - own[:, low]
             able = (steps > 0) & (rise % np.maximum(steps, 1) == 0)

@@ -68,6 +68,59 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
     return _images(shape, element, layout, "T_space_to_depth")
 
 
+def image_tiles(
+    data: Tensor, size: int, step: int, before: Sequence[int], after: Sequence[int]
+) -> Tensor:
+    """Squares of pixels that overlap, which cover padded images.
+
+    Args:
+        data: (N, H, W, C).
+        size: pixels of a square in each direction. step: from one to the next.
+        before, after: rows and columns of zeros in front of and behind the image; behind them there
+            are as many more as the last squares need.
+
+    Returns:
+        (N, rows of squares, columns of squares, size, size, C).
+
+    Raises:
+        ArgumentError: the images have no channels, or a square does not reach the next one.
+    """
+    request = f"image_tiles({data}, {size}, {step})"
+    if data.ndim != 4 or not 1 <= step <= size:
+        raise ArgumentError(request, "images are (N, H, W, C), a step is from 1 to the size")
+    n, *image, c = data.shape
+    many = [
+        quotient_of(d, b + a - (size - step) + step - 1, step)
+        for d, b, a in zip(image, before, after)
+    ]
+
+    def element(i: Any, ty: Any, tx: Any, y: Any, x: Any, k: Any) -> Any:
+        at = [t * step + p - b for t, p, b in zip((ty, tx), (y, x), before)]
+        inside = [t for p, d in zip(at, image) for t in (p >= 0, p < d)]
+        return if_then_else(all_of(*inside), data(i, *at, k), const(0, data.dtype))
+
+    return compute((n, *many, size, size, c), element, "T_image_tiles", INJECTIVE)
+
+
+def tiles_image(tiles: Tensor, height: Any, width: Any) -> Tensor:
+    """Images put together of squares that lie side by side; what hangs over is left out.
+
+    Args:
+        tiles: (N, rows of squares, columns of squares, size, size, C).
+        height, width: of the images, which the squares cover.
+
+    Returns:
+        (N, height, width, C).
+    """
+    n, _, _, size, _, c = tiles.shape
+
+    def element(i: Any, y: Any, x: Any, k: Any) -> Any:
+        row, column = floordiv(y, size), floordiv(x, size)
+        return tiles(i, row, column, floormod(y, size), floormod(x, size), k)
+
+    return compute((n, height, width, c), element, "T_tiles_image", INJECTIVE)
+
+
 def _sizes(data: Tensor, layout: str, request: str) -> list[Any]:
     """N, C, H and W."""
     if layout not in ("NCHW", "NHWC") or data.ndim != 4:

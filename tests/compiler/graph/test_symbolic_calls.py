@@ -3,6 +3,7 @@
 import ctypes
 
 import numpy as np
+import pytest
 
 import whet
 from whet.compiler import driver
@@ -26,11 +27,13 @@ BLOCKS = tuple(Block(n, f"k{n}", (Place("x"), Place(ARENA, 8)), (4, 12)) for n i
 GROUP = SymbolicCall("rows", tuple(b.kernel for b in BLOCKS), (), ("y",), "blocks")
 
 
-def test_the_list_is_what_the_function_calls():
+@pytest.mark.parametrize("blocks", [BLOCKS, BLOCKS[:2]])
+def test_the_list_is_what_the_function_calls(blocks):
     """Kernels that note where their arrays are; places in the arena for sizes of 1."""
-    shape, ranges = (Symbol("n"),), {"n": Dynamic(1, MOST)}
+    least = blocks[-1].rows
+    shape, ranges = (Symbol("n"),), {"n": Dynamic(least, MOST)}
     x, y = (Value(name, (MOST,), "float32") for name in "xy")
-    step, target = RowStep(Symbol("n"), BLOCKS), whet.Target("llvm").canonical()
+    step, target = RowStep(Symbol("n"), blocks), whet.Target("llvm").canonical()
     memory = (1, 8 * MOST + 12 * MOST)
     func = symbolic_function("model", [x], [y], {x: shape, y: shape}, ranges, memory, True, [step])
     with target:
@@ -38,12 +41,12 @@ def test_the_list_is_what_the_function_calls():
     met = []
     kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
     noting = {
-        b.kernel: kernel(lambda a, b, name=b.kernel: met.append((name, a, b)) or 0) for b in BLOCKS
+        b.kernel: kernel(lambda a, b, name=b.kernel: met.append((name, a, b)) or 0) for b in blocks
     }
     symbols = {f"{n}__raw": ctypes.cast(k, ctypes.c_void_p).value for n, k in noting.items()}
     model = Module(artifact, LoadedCode(artifact.object, symbols=symbols))
     constants, arena = np.zeros(1, "uint8"), np.zeros(memory[1], "uint8")
-    for n in range(1, MOST + 1):
+    for n in range(least, MOST + 1):
         given = [np.zeros(n, "float32") for _ in "xy"]
         met.clear()
         model(*given, constants, arena)
@@ -63,3 +66,13 @@ def test_every_row_is_computed():
         places = list(outermost(BLOCKS, rows))
         assert all(0 <= at <= rows - b.rows for b, at in places)
         assert {b.rows for b, _ in places} == {n for n in SIZES if n <= rows}
+
+
+def test_the_last_block_reaches_back():
+    """Where there are always as many rows as it has."""
+    blocks = BLOCKS[:2]
+    for rows in range(blocks[-1].rows, MOST + 1):
+        own = list(in_turn(blocks, rows))
+        assert {r for b, at in own for r in range(at, at + b.rows)} == set(range(rows))
+        assert all(0 <= at <= rows - b.rows for b, at in own)
+        assert sum(b.rows for b, _ in own) < rows + 8
