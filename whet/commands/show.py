@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,7 @@ from click.core import ParameterSource
 
 from whet.autotune.results.trial import Trial
 from whet.autotune.tasks.task import Task
-from whet.commands.models.words import ends_as_model
+from whet.commands.models.words import check_ending, ends_as_model
 from whet.commands.words import ManyArgs, load_module, load_task, shapes_of, value
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def command(
         shapes = shapes_of(of_model.pop("shape"))
         show_model(log, shapes, target, device, **of_model)
         return
+    if not Path(log).exists():
+        check_ending(log)
     if any(of_model.values()):
         raise click.UsageError("--shape, --log, --measure and -o are for a model: model.onnx")
     from whet.autotune import best_from_log

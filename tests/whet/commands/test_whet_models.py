@@ -248,6 +248,8 @@ def test_a_table_is_of_one_size(file):
         ),
         (["bench", "model.bin"], "a model's name ends in .onnx"),
         (["tune", "./folder"], "it is a folder"),
+        (["tune", "model.onn"], "model.onn: there is no such file; a model's name ends in .onnx"),
+        (["show", "model.onx"], "model.onx: there is no such file; a model's name ends in .onnx"),
     ],
 )
 def test_errors_are_in_the_words_of_a_command_line(file, monkeypatch, capsys, words, why):

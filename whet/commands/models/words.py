@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from whet.compiler.errors import ArgumentError, LogError
 
 DEFAULT_LOG = "whet.db"
 _ENDING = ".onnx"
+_ALIKE = 0.7  # of an ending that was meant: .onn, .onx
 _SHAPES = r"shapes=\{'([^']*)': (\([^)]*\)|\[[^\]]*\]|[^}]*)\}"
 
 
@@ -23,7 +25,7 @@ def ends_as_model(word: str) -> bool:
 
 
 def check_ending(word: str) -> None:
-    """Refuse a folder, and a file that is no source, in the place of a model or a task.
+    """Refuse a folder, a file that is no source, and a mistyped ending, for a model or a task.
 
     Raises:
         click.UsageError: it is one.
@@ -33,6 +35,8 @@ def check_ending(word: str) -> None:
         raise click.UsageError(f"{word}: it is a folder; a model is a file that ends in {_ENDING}")
     if path.is_file() and path.suffix not in ("", ".py"):
         raise click.UsageError(f"{word}: it is a file; a model's name ends in {_ENDING}")
+    if get_close_matches(path.suffix.lower(), [_ENDING], cutoff=_ALIKE):
+        raise click.UsageError(f"{word}: there is no such file; a model's name ends in {_ENDING}")
 
 
 def default_log(log: str | None) -> str | None:
