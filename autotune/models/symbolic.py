@@ -67,7 +67,13 @@ def symbolic_model(
     Raises:
         ArgumentError: the model is not the same for all sizes, or an operator needs numbers.
     """
-    plan = _Plan(SymbolicGroups(at, ranges, target), cache, steps or Steps())
+    groups, told = SymbolicGroups(at, ranges, target), steps or Steps()
+    try:
+        plan = _Plan(groups, cache, told)
+    except NeedsNumbers:
+        if not groups.has_squares:
+            raise
+        plan = _Plan(SymbolicGroups(at, ranges, target, squares=False), cache, told)
     return plan.device_model(device) if target.kind.row.has_threads else plan.model()
 
 

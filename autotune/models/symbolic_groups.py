@@ -12,7 +12,7 @@ from whet.autotune.models.kernels import packed_of, structure_of, task_of
 from whet.autotune.models.layouts import channels_last_of
 from whet.autotune.tasks.task import Task
 from whet.compiler.abi.extent import Extent, evaluate
-from whet.compiler.errors import WhetError
+from whet.compiler.errors import ArgumentError, WhetError
 from whet.compiler.graph.fusion import Fused, fused
 from whet.compiler.graph.ir import Graph
 from whet.compiler.graph.passes import optimized
@@ -23,6 +23,7 @@ from whet.compiler.graph.passes.transposed import transposed_as_conv
 from whet.compiler.graph.symbolic.family import SymbolicGraph, generalised
 from whet.compiler.graph.symbolic.rows import rows_of, sized
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, most_elements, widest
+from whet.compiler.graph.symbolic.squares import with_squares
 from whet.compiler.graph.views import views
 from whet.compiler.runtime.gpu.arguments import ALIGNMENT
 from whet.compiler.target import Target
@@ -62,10 +63,12 @@ class SymbolicGroups:
         at: gives the graph as the model's file has it, for sizes of the symbols.
         ranges: symbol -> its range.
         target: canonical.
+        squares: convolutions may run square by square.
 
     Attributes:
         sizes: the graph after its passes, for all sizes.
         target: as given.
+        has_squares: whether convolutions run square by square.
         views: value -> the one whose memory it is.
         groups: in the order in which they run; views are none.
 
@@ -74,19 +77,36 @@ class SymbolicGroups:
     """
 
     def __init__(
-        self, at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic], target: Target
+        self,
+        at: Callable[[Sizes], Graph],
+        ranges: Mapping[str, Dynamic],
+        target: Target,
+        squares: bool = True,
     ) -> None:
         self.target = target
         self._last: list[int] | None = None
-        self._tiled: set[str] | None = None
+        self._tiled: set[str] | None = None if squares else set()
         self._open, self._transposed = _open_images(at, ranges)
-        self.sizes: SymbolicGraph = generalised(at, self._passed, ranges)
+        self.sizes = with_squares(self._generalised(at, ranges))
+        self.has_squares = bool(self._tiled)
         # where a part begins depends on a call's sizes
         seen = views(self.sizes.graph, parts=False)
         self.views = {v: view.base for v, view in seen.places.items()}
         found = fused(self.sizes.graph, seen)
         self.groups = [g for g in found if g.nodes[0] not in seen.nodes]
         self._tasks: dict[Hashable, Task] = {}
+
+    def _generalised(
+        self, at: Callable[[Sizes], Graph], ranges: Mapping[str, Dynamic]
+    ) -> SymbolicGraph:
+        """The graph of all sizes; without squares where their numbers are none that are found."""
+        try:
+            return generalised(at, self._passed, ranges)
+        except ArgumentError:
+            if not self._tiled:
+                raise
+        self._tiled = set()
+        return generalised(at, self._passed, ranges)
 
     def tasks(self, group: Fused) -> GroupTasks:
         """The tasks of a group."""

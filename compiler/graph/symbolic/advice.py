@@ -39,7 +39,13 @@ def other_ranges(
         for n, r in ranges.items()
     }
     is_other = any(narrow[n].low != r.low for n, r in ranges.items())
-    return "a narrower range; or " if is_other and works(narrow) else in_steps(ranges, works)
+    if is_other and works(narrow):
+        return "a narrower range; or "
+    # at the least size an image may be a single pixel, which is another model
+    later = {n: Dynamic(r.low + r.step, r.high, r.step) for n, r in ranges.items() if r.count > 2}
+    if len(later) == len(ranges) and works(later):
+        return f"ranges that begin later: {_shapes(later)}; or "
+    return in_steps(ranges, works)
 
 
 def in_steps(ranges: Mapping[str, Dynamic], works: Callable[[Mapping[str, Dynamic]], bool]) -> str:
@@ -51,9 +57,13 @@ def in_steps(ranges: Mapping[str, Dynamic], works: Callable[[Mapping[str, Dynami
     for step in _STEPS:
         tried = {n: multiples(r, step) for n, r in ranges.items()}
         if any(tried[n] is not r for n, r in ranges.items()) and works(tried):
-            said = ", ".join(f"{n!r}: {r!r}" for n, r in tried.items())
-            return f"sizes in steps: shapes={{{said}}}; or "
+            return f"sizes in steps: {_shapes(tried)}; or "
     return ""
+
+
+def _shapes(ranges: Mapping[str, Dynamic]) -> str:
+    """Ranges as ``whet.compile`` takes them."""
+    return f"shapes={{{', '.join(f'{n!r}: {r!r}' for n, r in ranges.items())}}}"
 
 
 def multiples(r: Dynamic, step: int) -> Dynamic:

@@ -125,10 +125,7 @@ def _found(
         seen.add(tuple(point.values()))
         graph = graph_at(at, ranges, point)
         file.add(graph, point)
-        if file.is_single(graph) and 1 not in point.values():
-            made.unseen.append(point)
-        else:
-            made.add(passed(graph), point)
+        made.add(passed(graph), point)
         if not ahead and len(seen) < len(points) + _MOST_DOUBTS:
             doubt = made.doubt(file) or file.doubt(file)
             if doubt is not None and tuple(doubt.values()) not in seen:
@@ -145,13 +142,11 @@ class _Alike:
 
     Attributes:
         cut: constants of which sizes take a part -> True.
-        unseen: sizes at which the model is not alike, though its file is.
     """
 
     def __init__(self, ranges: Mapping[str, Dynamic]) -> None:
         self.ranges = ranges
         self.cut: dict[Value, bool] = {}
-        self.unseen: list[Sizes] = []
         self._points: list[Sizes] = []
         self._columns: list[list[int]] = []
         self._first: Graph | None = None
@@ -182,55 +177,31 @@ class _Alike:
         self._points.append(point)
         self._columns.append(numbers)
 
-    def is_single(self, graph: Graph) -> bool:
-        """True where axes of a graph are 1 that are not at the greatest sizes.
-
-        Passes drop what such an axis does: the last pixel of an image that was halved.
-        """
-        assert self._first is not None
-        pairs = zip(_sizes(self._first), _sizes(graph))
-        return any(size == 1 != greatest for greatest, size in pairs)
-
     def doubt(self, file: _Alike) -> Sizes | None:
         """Sizes that tell more of what a size is; None where all that can be told is.
 
         Args:
             file: as of :meth:`graph`.
         """
-        known = None
-        if file is not self:
-            with contextlib.suppress(_Refused):  # more sizes may tell
-                known = file.found(self._points)
-        return self._forms(set(zip(*self._columns)), known).doubt
+        return self._forms(set(zip(*self._columns)), file).doubt
 
-    def _forms(self, rows: set[Row], known: Mapping[Row, Extent] | None = None) -> Forms:
-        return forms_of(self._points, rows, self.ranges, self.unseen, known)
+    def _forms(self, rows: set[Row], file: _Alike) -> Forms:
+        known = [] if file is self else file.found()
+        return forms_of(self._points, rows, self.ranges, known)
 
-    def found(self, points: Sequence[Sizes]) -> dict[Row, Extent]:
-        """The sizes with symbols, by their numbers at some of the points.
-
-        Raises:
-            _Refused: two are the same at these, and not at others.
-        """
-        kept = [self._points.index(p) for p in points]
-        found: dict[Row, Extent] = {}
-        for row, extent in self._forms(set(zip(*self._columns))).found.items():
-            if extent is None or not is_open(extent):
-                continue
-            other = found.setdefault(tuple(row[k] for k in kept), extent)
-            if other != extent:
-                why = f"{other} and {extent} differ only where an image is a single pixel"
-                raise _Refused(request_of(self.ranges), why)
-        return found
+    def found(self) -> list[Extent]:
+        """The sizes with symbols."""
+        forms = self._forms(set(zip(*self._columns)), self).found.values()
+        return [d for d in forms if d is not None and is_open(d)]
 
     def graph(self, file: _Alike) -> SymbolicGraph:
         """The graph of all sizes.
 
         Args:
-            file: the graphs as the model's file has them, at these sizes and others.
+            file: the graphs as the model's file has them.
         """
         rows = list(zip(*self._columns))
-        known = self._forms(set(rows), file.found(self._points)).found
+        known = self._forms(set(rows), file).found
         assert self._first is not None
         return _filled(self._first, iter([known[row] for row in rows]), self.ranges)
 
@@ -271,11 +242,6 @@ def _described(graph: Graph) -> tuple[list[Any], list[int]]:
         numbers += [int(d) for d in integers(n.attrs)]
     text.append(tuple(place[v] for v in graph.outputs))
     return text, numbers
-
-
-def _sizes(graph: Graph) -> Iterator[int]:
-    """The sizes of what nodes make."""
-    return (d for n in graph.nodes for v in n.outputs for d in v.shape)
 
 
 def _constants(graph: Graph) -> list[Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, count, product
 from math import gcd, prod
 from typing import Any
 
@@ -126,12 +126,15 @@ def looked_at(ranges: Mapping[str, Dynamic], beyond: bool = False) -> list[dict[
         beyond: add sizes above ranges from 1 that are too short to tell what follows at 1.
     """
     each = {name: _of_range(r, beyond) for name, r in ranges.items()}
-    count = max(len(own) for own in each.values())
+    many = max(len(own) for own in each.values())
     found = [widest(ranges)]
-    for k in range(count):
-        found.append(
-            {n: own[(k * (j + 1) + j) % len(own)] for j, (n, own) in enumerate(each.items())}
-        )
+    strides = [  # each meets all sizes of its own
+        next(s for s in count(j + 1) if gcd(s, len(own)) == 1)
+        for j, own in enumerate(each.values())
+    ]
+    for k in range(many):
+        at = zip(each.items(), strides)
+        found.append({n: own[(k * s + j) % len(own)] for j, ((n, own), s) in enumerate(at)})
     for one in each:  # corners: all but one at its lower end
         found.append({n: own[-1] if n == one else own[0] for n, own in each.items()})
     found.append({n: own[0] for n, own in each.items()})

@@ -42,8 +42,7 @@ def forms_of(
     points: Sequence[Sizes],
     rows: set[Row],
     ranges: Mapping[str, Dynamic],
-    unseen: Sequence[Sizes] = (),
-    known: Mapping[Row, Extent] | None = None,
+    known: Sequence[Extent] = (),
 ) -> Forms:
     """The forms of some sizes.
 
@@ -51,21 +50,17 @@ def forms_of(
         points: the sizes of the symbols that were looked at.
         rows: of each size its number at each of them.
         ranges: symbol -> its range.
-        unseen: sizes that cannot be looked at: forms that differ there alone are one.
-        known: forms of some numbers that are right there, too; quotients of these by
+        known: sizes that others are made of; quotients of these by
             :data:`~whet.compiler.graph.passes.tiles.STEP` are tried first.
     """
-    given = known or {}
-    found: dict[Row, Extent | None] = {
-        row: given[row] if row in given else fitted(points, row) for row in rows
-    }
-    factors = {q: None for extent in given.values() for q in _quotients(extent)}
-    squares = _squares(points, [*map(Symbol, ranges), *given.values()])
+    found: dict[Row, Extent | None] = {row: fitted(points, row) for row in rows}
+    factors = {q: None for extent in known for q in _quotients(extent)}
+    squares = _squares(points, [*map(Symbol, ranges), *known])
     for row in sorted(row for row, extent in found.items() if extent is None):
         many = squares.get(row) or list(_candidates(points, row, ranges))
         if not many:
             continue
-        point = _difference(many, ranges, unseen)
+        point = _difference(many, ranges)
         if point is not None:
             return Forms(found, point)
         found[row] = many[0].extent
@@ -185,9 +180,7 @@ def _candidates(
                 yield _Candidate(name, int(k[b]), int(b), c, int(d[b]))
 
 
-def _difference(
-    many: Sequence[_Candidate], ranges: Mapping[str, Dynamic], unseen: Sequence[Sizes]
-) -> Sizes | None:
+def _difference(many: Sequence[_Candidate], ranges: Mapping[str, Dynamic]) -> Sizes | None:
     """Sizes at which candidates differ, which tell as many apart as any; None: they never do."""
     best: tuple[int, Sizes] | None = None
     for name in dict.fromkeys(one.name for one in many):
@@ -199,7 +192,6 @@ def _difference(
             for one in many
         ])  # fmt: skip
         other = (values != values[0]).sum(axis=0)
-        other[np.isin(sizes, [p[name] for p in unseen if {**top, name: p[name]} == p])] = 0
         apart = np.minimum(other, len(many) - other)
         at = int(np.where(other > 0, apart, -1).argmax())
         if other[at] and (best is None or apart[at] > best[0]):

@@ -139,7 +139,7 @@ def network(ci, co, pads=(1, 1, 1, 1)):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
-@pytest.mark.parametrize("low", [3, 9, 17])
+@pytest.mark.parametrize("low", [4, 9, 17])
 @pytest.mark.parametrize("pads", [(1, 1, 1, 1), (0, 0, 0, 0), (2, 0, 1, 2)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_open_images_run_by_blocks_of_squares(low, pads, threads):

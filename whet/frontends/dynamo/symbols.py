@@ -141,7 +141,10 @@ class Ranges:
     def _low(self, s: Symbol) -> int:
         lower = str(self._env.var_to_range[s].lower)
         low = max(int(lower), 1) if lower.isdigit() else 1
-        return low + (self._first[s] - low) % self._steps[s]
+        step, first = self._steps[s], self._first[s]
+        if step > 1:  # halved so often that a pixel is left, a size is another model
+            low = max(low, min(2 * step, first))
+        return low + (first - low) % step
 
     def _end(self, s: Symbol, n: int) -> int:
         """The end of a symbol's range that has a size; known, or 2**k from twice that size on."""
