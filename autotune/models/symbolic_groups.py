@@ -135,7 +135,8 @@ class SymbolicGroups:
         """The graph after its passes, in the layouts of the first one that came.
 
         Convolutions of open images have the channels last: what lies along memory is of a size that
-        is known. Those of single pixels are products of matrices then, whose rows are pixels.
+        is known. Those of single pixels are products of matrices then, whose rows are pixels, and
+        transposed ones whose windows do not meet are such, too; 3x3 ones run square by square.
         """
         graph = _by_points(optimized(graph), self._transposed)
         convs = [n for n in graph.nodes if n.operator == "conv"]

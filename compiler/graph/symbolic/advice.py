@@ -96,7 +96,7 @@ def graph_at(at: GraphAt, ranges: Mapping[str, Dynamic], point: Sizes) -> Graph:
 
 
 def _refused_at(at: GraphAt, ranges: Mapping[str, Dynamic], point: Sizes) -> tuple[str, str]:
-    """What is to be said of sizes at which there is no graph, and the way out; "" without one."""
+    """The reason why sizes have no graph, and the way out; "" without one."""
 
     def works(others: Mapping[str, Dynamic]) -> bool:
         return all(_has(at, p) for p in looked_at(others)[:_MOST_TRIED])
@@ -151,5 +151,5 @@ def sizes_text(sizes: Sizes) -> str:
 
 
 def request_of(names: Mapping[str, Any]) -> str:
-    """What was asked for, with the symbols."""
+    """The request of a compilation, with its symbols."""
     return f"compile(...) with the symbols {', '.join(names)}"

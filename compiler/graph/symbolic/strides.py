@@ -124,7 +124,7 @@ class _Candidate:
 
     @property
     def quotient(self) -> Extent:
-        """What is multiplied; of a single one, with the number that is added to it."""
+        """The quotient that is multiplied; of a single one, with the number that is added to it."""
         more = self.b + (self.c * self.d if self.k == 1 else 0)
         top: Extent = Symbol(self.name)
         if more:

@@ -1,4 +1,4 @@
-"""What a row of a matrix costs that is no whole lines, where rows are added up without tiles."""
+"""Costs of a matrix's rows that are no whole lines, where they are added up without tiles."""
 
 import pytest
 
