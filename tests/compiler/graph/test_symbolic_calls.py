@@ -76,3 +76,21 @@ def test_the_last_block_reaches_back():
         assert {r for b, at in own for r in range(at, at + b.rows)} == set(range(rows))
         assert all(0 <= at <= rows - b.rows for b, at in own)
         assert sum(b.rows for b, _ in own) < rows + 8
+
+
+def test_the_function_refuses_sizes_between_steps():
+    shape, target = (Symbol("n"),), whet.Target("llvm").canonical()
+    x, y = (Value(name, (20,), "float32") for name in "xy")
+    ranges = {"n": Dynamic(2, 20, 3)}
+    func = symbolic_function("model", [x], [y], {x: shape, y: shape}, ranges, (1, 1), False, [])
+    with target:
+        artifact = driver.compile_module(driver.lower(func, name="model"), target)
+    model = Module(artifact, LoadedCode(artifact.object))
+    memory = [np.zeros(1, "uint8") for _ in range(2)]
+    for n in range(1, 24):
+        given = [np.zeros(n, "float32") for _ in "xy"]
+        if n in range(2, 21, 3):
+            model(*given, *memory)
+        else:
+            with pytest.raises(whet.WhetError, match="n is from 2 to 20 in steps of 3"):
+                model(*given, *memory)

@@ -1,6 +1,7 @@
 """Open sizes in steps: networks that halve images and put them together again."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import whet
+from whet.autotune.models.symbolic_groups import SymbolicGroups
 from whet.cli import main
 from whet.commands.words import shapes_of
 from whet.compiler.errors import ArgumentError
+from whet.compiler.graph.symbolic.squares import with_squares
 
 D = whet.dynamic
 HALF = {"kernel_shape": [2, 2], "strides": [2, 2]}
@@ -187,8 +190,7 @@ ANY_SIZE = {
 def test_any_size(name, seeds):
     """Operators of open images, odd ones included."""
     proto, rng = ANY_SIZE[name], random.Random(seeds(1)[0])
-    low = 5
-    ranges = {"b": 2, "h": D(low, 40), "w": D(low, 31)}
+    low, ranges = 5, {"b": 2, "h": D(5, 40), "w": D(5, 31)}
     model = whet.compile(proto, ranges, "llvm -num_threads=1", cache=False)
     for h, w in ((low, low), (40, 31), *((rng.randint(low, 40), rng.randint(low, 31))
                                          for _ in range(6))):  # fmt: skip
@@ -387,3 +389,12 @@ def test_a_range_that_ends_as_a_single_pixel_says_where_to_begin():
     ranges = {"b": 1, "h": D(8, 64, 8), "w": D(8, 64, 8)}
     with pytest.raises(ArgumentError, match=r"begin later: shapes=\{'h': whet.dynamic\(16, 64, 8"):
         whet.compile(unet(), ranges, cache=False)
+
+
+def test_squares_follow_from_their_rows_and_columns():
+    proto, target = halved(1), whet.Target("llvm").canonical()
+    ranges = {n: D(8, 40) for n in "hw"}
+    sizes = SymbolicGroups(lambda at: whet.from_onnx(proto, {"b": 2, **at}), ranges, target).sizes
+    (flat,) = (n for n in sizes.graph.nodes if n.operator == "reshape" and len(n.output.shape) == 4)
+    wrong = replace(sizes, shapes={**sizes.shapes, flat.output: (7, 6, 6, 16)})
+    assert with_squares(wrong).shapes == sizes.shapes != wrong.shapes
