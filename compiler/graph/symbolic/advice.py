@@ -41,7 +41,7 @@ def other_ranges(
     is_other = any(narrow[n].low != r.low for n, r in ranges.items())
     if is_other and works(narrow):
         return "a narrower range; or "
-    # at the least size an image may be a single pixel, which is another model
+    # at the least size a sequence may be a single token, which is another model
     later = {n: Dynamic(r.low + r.step, r.high, r.step) for n, r in ranges.items() if r.count > 2}
     if len(later) == len(ranges) and works(later):
         return f"ranges that begin later: {_shapes(later)}; or "

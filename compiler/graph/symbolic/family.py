@@ -158,6 +158,8 @@ class _Alike:
         Raises:
             _Refused: it is not alike.
         """
+        if self._first is not None:
+            graph = _with_transposes(graph, self._first)
         text, numbers = _described(graph)
         if self._first is None:
             self._first, self._text = graph, text
@@ -242,6 +244,30 @@ def _described(graph: Graph) -> tuple[list[Any], list[int]]:
         numbers += [int(d) for d in integers(n.attrs)]
     text.append(tuple(place[v] for v in graph.outputs))
     return text, numbers
+
+
+def _with_transposes(graph: Graph, first: Graph) -> Graph:
+    """The graph with transposes where another one has them and it has reshapes that are the same.
+
+    Passes write a transpose that moves nothing but axes of 1 as a reshape: an image's, at the sizes
+    at which a single pixel is left of it.
+    """
+    if len(graph.nodes) != len(first.nodes):
+        return graph
+    pairs = zip(graph.nodes, first.nodes)
+    return replace(graph, nodes=tuple(_as_transpose(n, like) for n, like in pairs))
+
+
+def _as_transpose(node: Node, like: Node) -> Node:
+    """A reshape as a transpose like another one, where it is one."""
+    if (node.operator, like.operator) != ("reshape", "transpose"):
+        return node
+    shape, axes = node.reads[0].shape, like.attrs["axes"]
+    if len(axes) != len(shape) or node.output.shape != tuple(shape[a] for a in axes):
+        return node
+    moved = [a for a in axes if shape[a] != 1]
+    is_one = moved == sorted(moved)
+    return replace(node, operator="transpose", attrs=like.attrs) if is_one else node
 
 
 def _constants(graph: Graph) -> list[Value]:

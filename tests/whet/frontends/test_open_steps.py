@@ -385,12 +385,6 @@ def test_squares_are_counted_at_every_size(times, ranges):
             agrees(model, proto, (b, h, sizes[2][0]))
 
 
-def test_a_range_that_ends_as_a_single_pixel_says_where_to_begin():
-    ranges = {"b": 1, "h": D(8, 64, 8), "w": D(8, 64, 8)}
-    with pytest.raises(ArgumentError, match=r"begin later: shapes=\{'h': whet.dynamic\(16, 64, 8"):
-        whet.compile(unet(), ranges, cache=False)
-
-
 def test_squares_follow_from_their_rows_and_columns():
     proto, target = halved(1), whet.Target("llvm").canonical()
     ranges = {n: D(8, 40) for n in "hw"}
