@@ -44,7 +44,7 @@ def open_sizes(
     Raises:
         ArgumentError: a symbol has no bound, or stands where none may.
     """
-    from whet.frontends.torch.importer import from_torch, is_module, is_program
+    from whet.frontends.torch.importer import Decomposed, is_module, is_program
 
     if not has_ranges(shapes):
         return _of_program(who, model) if shapes is None and is_program(model) else None
@@ -74,7 +74,8 @@ def open_sizes(
         return {name: numbers(given, sizes) for name, given in shapes.items()}
 
     if is_program(model):
-        return Family(lambda sizes: from_torch(model, bound(sizes)), ranges)
+        decomposed = Decomposed(model)
+        return Family(lambda sizes: decomposed.graph(bound(sizes)), ranges)
     if inputs is not None:
         raise ArgumentError(f"{who}(..., inputs=...)", "example inputs are for a torch.nn.Module")
     from whet.frontends.onnx.file import loaded
@@ -133,7 +134,7 @@ def _of_program(who: str, program: Any) -> Family | None:
     Raises:
         ArgumentError: a size has no upper bound.
     """
-    from whet.frontends.torch.importer import from_torch
+    from whet.frontends.torch.importer import Decomposed
 
     metas = {n.name: n.meta["val"] for n in program.graph.nodes if n.op == "placeholder"}
     inputs = {
@@ -169,7 +170,8 @@ def _of_program(who: str, program: Any) -> Family | None:
             for name, shape in inputs.items()
         }
 
-    return Family(lambda sizes: from_torch(program, bound(sizes)), ranges)
+    decomposed = Decomposed(program)
+    return Family(lambda sizes: decomposed.graph(bound(sizes)), ranges)
 
 
 @dataclass(frozen=True)
@@ -203,12 +205,14 @@ def _steps(place: str, size: Any, s: Any) -> _Steps:
         size: the dimension; symbols that are one come first.
         s: a symbol in it.
     """
+    from whet.frontends.torch.sizes import steps_of
+
     expr = size.node.expr
-    first, second = (expr.subs({s: n}) for n in (0, 1))
-    is_line = first.is_Integer and second.is_Integer and (second - first) > 0
-    if expr.is_Symbol or not is_line or (first + (second - first) * s - expr).expand() != 0:
+    line = None if expr.is_Symbol else steps_of(expr, s)
+    if line is None:
         return _Steps(_name(size, s))
-    return _Steps(place, int(second - first), int(first))
+    first, step = line
+    return _Steps(place, step, first)
 
 
 def _name(size: Any, s: Any) -> str:

@@ -150,6 +150,25 @@ def _pool_places(
     return topi.cast(made, "int64")
 
 
+_ADAPTIVE = {
+    1: (topi.nn.adaptive_pool1d, "NCW"),
+    2: (topi.nn.adaptive_pool, "NCHW"),
+    3: (topi.nn.adaptive_pool3d, "NCDHW"),
+}
+
+
+def _adaptive_pool(
+    x: Tensor, kind: str, size: Sequence[int], channels_last: bool = False
+) -> Tensor:
+    """The maximum or the average of so many windows, which cover each image.
+
+    ``channels_last`` is for images whose channels are the last dimension.
+    """
+    pool, layout = _ADAPTIVE[len(size)]
+    layout = layout.replace("C", "") + "C" if channels_last else layout
+    return pool(x, tuple(size), kind, layout)
+
+
 def _global_pool(x: Tensor, kind: str) -> Tensor:
     axes = list(range(2, len(x.shape)))
     if kind == "max":
@@ -214,6 +233,7 @@ def _deform_conv(
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
+    "adaptive_pool": _adaptive_pool,
     "batch_norm": _batch_norm,
     "col2im": topi.image.col2im,
     "conv": _conv,

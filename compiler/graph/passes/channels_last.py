@@ -170,6 +170,12 @@ def _pool(node: Node) -> tuple[str, Mapping[str, Any]] | None:
     return "pool", {**attrs, "channels_last": True}
 
 
+def _adaptive_pool(node: Node) -> tuple[str, Mapping[str, Any]] | None:
+    if node.attrs.get("channels_last"):
+        return None
+    return "adaptive_pool", {**node.attrs, "channels_last": True}
+
+
 def _global_pool(node: Node) -> tuple[str, Mapping[str, Any]]:
     kind = "max" if node.attrs["kind"] == "max" else "mean"
     return kind, {"axes": (1, 2), "keepdims": True}
@@ -198,6 +204,7 @@ def _pad(node: Node) -> tuple[str, Mapping[str, Any]] | None:
 
 
 _FORMS: Mapping[str, Callable[[Node], tuple[str, Mapping[str, Any]] | None]] = {
+    "adaptive_pool": _adaptive_pool,
     "concat": _concat,
     "conv": _conv,
     "global_pool": _global_pool,

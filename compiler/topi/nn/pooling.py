@@ -27,7 +27,7 @@ from whet.compiler.topi.elementwise import each_element
 from whet.compiler.topi.half_precision import summed_in, widened
 from whet.compiler.topi.layout import Layout
 from whet.compiler.topi.nn.windows import Windows, each, padded, windows_of
-from whet.compiler.topi.shapes import is_at_least, is_constant, product, static
+from whet.compiler.topi.shapes import is_at_least, is_constant, known, product, static
 from whet.compiler.topi.tag import ELEMWISE
 
 
@@ -239,21 +239,18 @@ def _adaptive(
     request = f"{name}({data}, {output_size}, {pool_type!r}, {layout!r})"
     places = _places(data, pool_type, layout, request, spatial)
     wanted = tuple(each(output_size, "output_size", len(spatial)))
-    have = [static(data.shape[k], request) for k in places]
+    have = [known(data.shape[k]) for k in places]
     if min(wanted) < 1:
         raise ArgumentError(request, f"output_size {wanted} has a number below 1", "1 or more")
-    if min(have) < 1:
+    if any(isinstance(h, int) and h < 1 for h in have):
         raise ArgumentError(
             request,
             f"images of {_by(have)} have no pixels for {_by(wanted)} windows",
             "give images of at least one pixel",
         )
     # All windows are as long as the longest; what is beyond a shorter one does not count.
-    longest = [
-        max(-(-(k + 1) * h // o) - k * h // o for k in range(o)) for h, o in zip(have, wanted)
-    ]
-    axes = [reduce_axis((0, k), name="rv") for k in longest]
-    even = all(h % o == 0 for h, o in zip(have, wanted))
+    axes = [reduce_axis((0, _longest(h, o)), name="rv") for h, o in zip(have, wanted)]
+    even = all(isinstance(h, int) and h % o == 0 for h, o in zip(have, wanted))
 
     def ends(index: Sequence[Any]) -> list[tuple[Any, Any]]:
         """Where a window begins and ends in each dimension."""
@@ -278,7 +275,14 @@ def _adaptive(
     return _pooled(data, pool_type, places, wanted, element, axes, many)
 
 
-def _by(sizes: Sequence[int]) -> str:
+def _longest(size: Any, many: int) -> Any:
+    """The longest of so many windows; of an open size, what none is longer than."""
+    if not isinstance(size, int):
+        return floordiv(size, many) + min(many - 1, 2)
+    return max(-(-(k + 1) * size // many) - k * size // many for k in range(many))
+
+
+def _by(sizes: Sequence[Any]) -> str:
     return "x".join(map(str, sizes))
 
 

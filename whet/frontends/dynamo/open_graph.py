@@ -15,8 +15,9 @@ from whet.frontends.dynamo.open_part import NotOpen, OpenPart
 from whet.frontends.dynamo.part import Key
 from whet.frontends.dynamo.partition import partitioned
 from whet.frontends.dynamo.report import Report
-from whet.frontends.dynamo.symbols import Ranges, Symbol, at_sizes, places_of, sizes_in
+from whet.frontends.dynamo.symbols import Ranges, places_of, sizes_in
 from whet.frontends.torch.importer import decompositions
+from whet.frontends.torch.sizes import Symbol, at_sizes
 from whet.search_spaces.values.counted import counted
 
 _NO_SIZE = "it is a number, and no size of an input"

@@ -14,17 +14,10 @@ from whet.frontends.compile import compile, compile_family
 from whet.frontends.dynamo.part import DTYPES, Key, Part, key_of, laid_out
 from whet.frontends.dynamo.partition import cause
 from whet.frontends.dynamo.report import Report
-from whet.frontends.dynamo.symbols import (
-    Ranges,
-    Symbol,
-    at_sizes,
-    places_of,
-    sizes_in,
-    symbols_of,
-    without_data,
-)
+from whet.frontends.dynamo.symbols import Ranges, places_of, sizes_in
 from whet.frontends.symbols import Family
 from whet.frontends.torch.operators.arrays import as_array
+from whet.frontends.torch.sizes import Symbol, at_sizes, symbols_of, without_data
 from whet.frontends.torch.translation import Translation, outputs_of
 
 _MOST_LAYOUTS = 256  # sets of sizes whose results' layouts are known

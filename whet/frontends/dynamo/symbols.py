@@ -1,8 +1,4 @@
-"""Sizes that dynamo leaves open: their symbols, their ranges, and a graph at numbers for them.
-
-AOT autograd traces such a graph once, with symbols of sympy in the sizes of its tensors. What it is
-for given numbers follows without another trace: each size is an expression of the symbols.
-"""
+"""Sizes that dynamo leaves open: their symbols and their ranges."""
 
 from __future__ import annotations
 
@@ -13,64 +9,11 @@ from typing import Any
 import torch
 
 from whet.compiler.graph.symbolic.sizes import Dynamic
-
-Symbol = Any
-"""A symbol of sympy."""
+from whet.frontends.torch.sizes import Symbol
 
 _LEAST_HIGH = 64  # of a range whose end nobody says
 _PERIOD = 64  # the longest step that is looked for
 _MOST_HIGH = 1 << 16  # beyond it an end is none: memory is for the greatest size
-
-
-def at_sizes(graph: Any, numbers: Mapping[Symbol, int]) -> tuple[Any, dict[Any, Any]]:
-    """A graph of ATen operators with numbers in the place of symbols.
-
-    Args:
-        graph: an FX graph whose nodes have ``meta["val"]``.
-        numbers: of all its symbols.
-
-    Returns:
-        The graph, whose tensors have no data, and what each node became: a node, or a number.
-    """
-    made = torch.fx.Graph()
-    became: dict[Any, Any] = {}
-    for node in graph.nodes:
-        meta = node.meta.get("val")
-        if isinstance(meta, torch.SymInt):
-            became[node] = number(meta, numbers)
-            continue
-        copy = made.node_copy(node, became.__getitem__)
-        given: Any = torch.fx.node.map_aggregate(
-            (copy.args, copy.kwargs), lambda a: number(a, numbers)
-        )
-        copy.args, copy.kwargs = given
-        copy.meta = {"val": torch.fx.node.map_aggregate(meta, lambda m: without_data(m, numbers))}
-        became[node] = copy
-    return made, became
-
-
-def number(x: Any, numbers: Mapping[Symbol, int]) -> Any:
-    """The number that a size is; anything else as it is."""
-    return int(x.node.expr.xreplace(numbers)) if isinstance(x, torch.SymInt) else x
-
-
-def without_data(meta: Any, numbers: Mapping[Symbol, int]) -> Any:
-    """A tensor of given sizes on no device; what is no tensor as it is."""
-    if not isinstance(meta, torch.Tensor):
-        return number(meta, numbers)
-    if meta.device.type not in ("cpu", "meta"):
-        return meta  # which says so
-    shape, strides = (tuple(number(d, numbers) for d in x) for x in (meta.shape, meta.stride()))
-    return torch.empty_strided(shape, strides, dtype=meta.dtype, device="meta")
-
-
-def symbols_of(metas: Any) -> set[Symbol]:
-    """The symbols in sizes: of tensors, of numbers, of lists of them."""
-    if isinstance(metas, (list, tuple)):
-        return set().union(*map(symbols_of, metas)) if metas else set()
-    if isinstance(metas, torch.SymInt):
-        return set(metas.node.expr.free_symbols)
-    return symbols_of([*metas.shape, *metas.stride()]) if isinstance(metas, torch.Tensor) else set()
 
 
 def places_of(metas: Sequence[Any]) -> dict[Symbol, tuple[int, int | None]]:

@@ -48,20 +48,50 @@ def from_torch(
         ArgumentError: it is no exported program; a size is open; it changes its buffers or its
             inputs; an operator, or what a node asks of it, is not supported.
     """
-    torch = loaded("from_torch(...)")
-    if not isinstance(program, torch.export.ExportedProgram):
-        raise ArgumentError(
-            f"from_torch({type(program).__name__})", "it is no ExportedProgram",
-            "torch.export.export(module, inputs)",
-        )  # fmt: skip
-    if shapes:
-        with _quiet():
-            program = _with_sizes(torch, program, shapes)
-    _check_changes(program)
-    with torch.no_grad(), _quiet():
-        program = program.run_decompositions(decompositions(torch))
+    return Decomposed(program).graph(shapes)
+
+
+class Decomposed:
+    """An exported program in the operators that graphs have.
+
+    Args:
+        program: of ``torch.export.export(module, inputs)``.
+
+    Raises:
+        ArgumentError: it is none, or it changes its buffers or its inputs.
+    """
+
+    def __init__(self, program: ExportedProgram) -> None:
+        torch = loaded("from_torch(...)")
+        if not isinstance(program, torch.export.ExportedProgram):
+            raise ArgumentError(
+                f"from_torch({type(program).__name__})", "it is no ExportedProgram",
+                "torch.export.export(module, inputs)",
+            )  # fmt: skip
         _check_changes(program)
-        return _graph(program)
+        with torch.no_grad(), _quiet():
+            self._program = program.run_decompositions(decompositions(torch))
+        _check_changes(self._program)
+
+    def graph(self, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+        """Its graph.
+
+        Args:
+            shapes: as of :func:`from_torch`.
+
+        Raises:
+            ArgumentError: a size is open, or not the program's; an operator, or what a node asks of
+                it, is not supported.
+        """
+        import torch
+
+        from whet.frontends.torch.sizes import at_sizes
+
+        numbers = _numbers(self._program, shapes) if shapes else {}
+        # what is open without a number is said by its node
+        nodes, _ = at_sizes(self._program.graph, numbers)
+        with torch.no_grad():
+            return _graph(self._program, nodes)
 
 
 def exported(module: Any, inputs: Sequence[Any] | None) -> Any:
@@ -125,8 +155,14 @@ def decompositions(torch: Any) -> Any:
     return table
 
 
-def _with_sizes(torch: Any, program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
-    """The program once more, for inputs of fixed sizes."""
+def _numbers(program: Any, shapes: Mapping[str, Sequence[int]]) -> dict[Any, int]:
+    """The numbers of a program's symbols where its inputs have given shapes.
+
+    Raises:
+        ArgumentError: these are no shapes that it takes.
+    """
+    from whet.frontends.torch.sizes import number, numbers_of, symbols_of
+
     if not isinstance(shapes, Mapping):
         raise ArgumentError(
             "from_torch(shapes=...)",
@@ -136,28 +172,33 @@ def _with_sizes(torch: Any, program: Any, shapes: Mapping[str, Sequence[int]]) -
     metas = {n.name: n.meta["val"] for n in program.graph.nodes if n.op == "placeholder"}
     names = program.graph_signature.user_inputs
     for name in shapes:
+        who = f"from_torch(shapes={{{name!r}: ...}})"
         if name not in names:
+            raise ArgumentError(who, f"its inputs are {', '.join(names)}")
+        if not hasattr(metas[name], "shape"):
+            raise ArgumentError(who, f"the input is {metas[name]!r}, no tensor")
+    sizes = [
+        (f"{name}[{k}]", d, size)
+        for name in names
+        if hasattr(metas.get(name), "shape")
+        for k, (d, size) in enumerate(
+            zip(metas[name].shape, _size(name, shapes.get(name), metas[name]))
+        )
+    ]
+    numbers = numbers_of((d, size) for _, d, size in sizes)
+    who = f"from_torch(shapes={dict(shapes)})"
+    for place, d, size in sizes:
+        if number(d, numbers) != size:
+            raise ArgumentError(who, f"{place} is {size}, and in the program it is {d}")
+    for s, n in numbers.items():
+        r = program.range_constraints.get(s)
+        if r is not None and not r.lower <= n <= r.upper:
+            named = next((f"{place} is {size}" for place, d, size in sizes if s in symbols_of(d)))
             raise ArgumentError(
-                f"from_torch(shapes={{{name!r}: ...}})", f"its inputs are {', '.join(names)}"
-            )
-    inputs = []
-    for name in names:
-        meta = metas[name]
-        if not isinstance(meta, torch.Tensor):
-            if name in shapes:
-                raise ArgumentError(
-                    f"from_torch(shapes={{{name!r}: ...}})", f"the input is {meta!r}, no tensor"
-                )
-            inputs.append(meta)
-            continue
-        inputs.append(torch.zeros(_size(name, shapes.get(name), meta), dtype=meta.dtype))
-    try:
-        return torch.export.export(program.module(), tuple(inputs))
-    except Exception as error:  # of many kinds, as PyTorch's checks raise
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ArgumentError(
-            f"from_torch(shapes={dict(shapes)})", f"torch.export cannot export it so: {why}"
-        ) from error
+                who, f"{named}, and {s} in the program is from {r.lower} to {r.upper}",
+                "torch.export.Dim(..., min=, max=) says which sizes a program takes",
+            )  # fmt: skip
+    return numbers
 
 
 def _size(name: str, given: Any, meta: Any) -> tuple[int, ...]:
@@ -201,14 +242,16 @@ def _check_changes(program: Any) -> None:
             )  # fmt: skip
 
 
-def _graph(program: Any) -> Graph:
+def _graph(program: Any, nodes: Any) -> Graph:
+    """The graph of a program, whose nodes have numbers for their sizes."""
     builder = GraphBuilder()
     work = Translation(builder)
-    specs = iter(program.graph_signature.input_specs)
+    names = (n.name for n in program.graph.nodes if n.op == "placeholder")
+    specs = dict(zip(names, program.graph_signature.input_specs))
     outputs: list[Any] = []
-    for node in program.graph.nodes:
+    for node in nodes.nodes:
         if node.op == "placeholder":
-            _placeholder(work, node, next(specs), program)
+            _placeholder(work, node, specs[node.name], program)
         elif node.op == "call_function":
             work.run(node)
         elif node.op == "output":

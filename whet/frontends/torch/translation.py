@@ -16,10 +16,11 @@ from whet.frontends.torch.operators import TABLE
 from whet.frontends.torch.operators.arrays import as_array, as_tensor
 from whet.frontends.torch.operators.node import AtenNode, type_name
 
-_CHECKS = (
+CHECKS = (
     "aten._assert_tensor_metadata.default", "aten._assert_scalar.default",
     "aten._assert_async.msg", "aten.sym_constrain_range_for_size.default",
 )  # fmt: skip
+"""Operators that make nothing."""
 
 
 class Translation:
@@ -69,7 +70,7 @@ class Translation:
                 )
             self.values[node] = found
             return
-        if str(node.target) in _CHECKS:
+        if str(node.target) in CHECKS:
             return
         meta = node.meta.get("val")
         if isinstance(meta, (int, float, bool)):

@@ -130,6 +130,8 @@ def _moves(d):
     yield "unbind.int", (x, 1)
     yield "flip.default", (x, [0, 2])
     yield "repeat.default", (d.any(3, 2), [2, 1, 3])
+    for shifts, dims in (([2, -1], [0, -1]), ([7], [1]), ([-9], [2]), ([0], [0]), ([5], [])):
+        yield "roll.default", (x, shifts, dims)
     yield "constant_pad_nd.default", (x, [1, 2, 0, 1], 0.5)
     yield "constant_pad_nd.default", (x, [-1, 2])
     for k in (1, 2, 3):
@@ -262,6 +264,8 @@ def _networks(d):
     for rank in (1, 2, 3):
         some = d.any(2, 3, *(7, 9, 6)[:rank])
         yield f"adaptive_avg_pool{rank}d.default", (some, [1] * rank)
+        yield f"adaptive_avg_pool{rank}d.default", (some, [3, 4, 5][:rank])
+        yield f"adaptive_max_pool{rank}d.default", (some, [5, 3, 4][:rank])
         yield f"avg_pool{rank}d.default", (some, [3] * rank, [2] * rank, [1] * rank, True, False)
         yield f"max_pool{rank}d.default", (some, [2] * rank, [], [0] * rank, [2] * rank)
         if rank > 1:
@@ -271,6 +275,7 @@ def _networks(d):
                 (some, [3] * rank, [2] * rank, [1] * rank),
             )
     yield "_adaptive_avg_pool2d.default", (image, [3, 2])
+    yield "adaptive_max_pool2d.default", (image[0], [1, 1])
     yield "avg_pool2d.default", (image[0], [3], [], [1])
     yield "upsample_nearest2d.default", (image, [9, 12])
     yield "upsample_nearest2d.vec", (image, None, [2.0, 2.0])

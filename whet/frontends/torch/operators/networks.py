@@ -134,21 +134,16 @@ def _pool(kind: str, rank: int) -> Translate:
     return translate
 
 
-def _adaptive(rank: int) -> Translate:
-    """The averages of windows of one size; of several sizes it is refused."""
+def _adaptive(kind: str, rank: int) -> Translate:
+    """The maxima or the averages of so many windows; places of maxima are not there."""
 
-    def translate(n: AtenNode) -> Value:
+    def translate(n: AtenNode) -> list[Value | None]:
         x, wanted = _images(n, rank), n.ints("output_size", rank)
         if all(d == 1 for d in wanted):
-            return n.reshaped(n.add("global_pool", [x], kind="avg"), n.shape)
-        window = [have // want for have, want in zip(x.shape[2:], wanted)]
-        if any(have % want for have, want in zip(x.shape[2:], wanted)):
-            raise n.refused(f"{list(x.shape[2:])} are no multiples of {wanted}")
-        made = n.add(
-            "pool", [x], kind="avg", window=window, strides=window, padding=[0] * 2 * rank,
-            dilation=[1] * rank,
-        )  # fmt: skip
-        return n.reshaped(made, n.shape)
+            made = n.add("global_pool", [x], kind=kind)
+        else:
+            made = n.add("adaptive_pool", [x], kind=kind, size=tuple(wanted))
+        return [n.reshaped(made, n.shape), None]
 
     return translate
 
@@ -188,11 +183,12 @@ def _operand_alone(n: AtenNode) -> Value:
 def _pools(ranks: Sequence[int]) -> dict[str, Translate]:
     made: dict[str, Translate] = {}
     for rank in ranks:
-        made[f"aten.adaptive_avg_pool{rank}d.default"] = _adaptive(rank)
+        made[f"aten.adaptive_avg_pool{rank}d.default"] = _first(_adaptive("avg", rank))
+        made[f"aten.adaptive_max_pool{rank}d.default"] = _adaptive("max", rank)
         made[f"aten.avg_pool{rank}d.default"] = _first(_pool("avg", rank))
         made[f"aten.max_pool{rank}d.default"] = _first(_pool("max", rank))
         if rank > 1:
-            made[f"aten._adaptive_avg_pool{rank}d.default"] = _adaptive(rank)
+            made[f"aten._adaptive_avg_pool{rank}d.default"] = _first(_adaptive("avg", rank))
             made[f"aten.max_pool{rank}d_with_indices.default"] = _pool("max", rank)
     return made
 

@@ -167,6 +167,24 @@ def _flip(n: AtenNode) -> Value:
     return x
 
 
+def _roll(n: AtenNode) -> Value:
+    """The last elements along axes in front of the others; without axes, of all elements."""
+    x, shifts = n.value("self"), n.ints("shifts")
+    dims = n.get("dims") and n.ints("dims")
+    if not dims:
+        x, axes = n.reshaped(x, (x.size,)), [0]
+    else:
+        axes = [n.axis(a, len(x.shape)) for a in dims]
+    for axis, shift in zip(axes, shifts):
+        extent = x.shape[axis]
+        # two parts for any extent beyond the shift, which an open one is
+        behind = -shift if -extent < shift < 0 else extent - shift % max(extent, 1)
+        if 0 < behind < extent:
+            parts = [n.part(x, axis, behind, extent), n.part(x, axis, 0, behind)]
+            x = n.add("concat", parts, axis=axis)
+    return n.reshaped(x, n.shape)
+
+
 def _repeat(n: AtenNode) -> Value:
     x, repeats = n.value("self"), n.ints("repeats")
     x = n.reshaped(x, [1] * (len(repeats) - len(x.shape)) + list(x.shape))
@@ -219,6 +237,7 @@ TABLE: dict[str, Translate] = {
     "aten.flip.default": _flip,
     "aten.permute.default": _permute,
     "aten.repeat.default": _repeat,
+    "aten.roll.default": _roll,
     "aten.select.int": _select,
     "aten.select_scatter.default": _select_scatter,
     "aten.slice.Tensor": _slice,

@@ -1,0 +1,115 @@
+"""Exported programs of open sizes: traced once, a model for any of them."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.export import Dim
+
+import whet
+from whet.compiler.errors import ArgumentError
+from whet.frontends.torch import importer
+
+TARGET = "llvm -num_threads=2"
+
+
+class _Images(nn.Module):
+    """Windows of any size, images that are rolled, resized and put into blocks."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.average, self.most = nn.AdaptiveAvgPool2d((3, 2)), nn.AdaptiveMaxPool2d(5)
+        self.linear, self.norm = nn.Linear(48, 5), nn.GroupNorm(2, 8)
+        self.requires_grad_(False)
+
+    def forward(self, input, scale=2):
+        y = self.norm(self.conv(input))
+        wide = F.interpolate(F.max_pool2d(y, 2), scale_factor=2.0, mode="bilinear")
+        return (
+            self.linear(self.average(y).flatten(1)),
+            self.most(y),
+            torch.roll(y, (-3, 2), (2, 3)) * scale,
+            F.pixel_shuffle(wide, 2).mean(dim=2),
+        )
+
+
+class _Lengths(nn.Module):
+    """Sizes that meet, of slices and repeats."""
+
+    def forward(self, x, y):
+        both = torch.cat([x, y[:, 1:]], 1)
+        return both.cumsum(1), x.flip(1) * torch.arange(x.shape[1]), both.repeat(1, 2)
+
+
+def _agrees(model, module, *inputs):
+    wanted = module(*inputs)
+    for found, exact in zip(model(*(x.numpy() for x in inputs)), wanted, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-4, atol=2e-5)
+
+
+def test_images_of_any_size(seeds, monkeypatch):
+    module = _Images().eval()
+    sizes = {0: Dim("b", min=1, max=4), 2: 2 * Dim("h", min=3, max=20)}
+    sizes[3] = 2 * Dim("w", min=3, max=24)
+    inputs = torch.randn(2, 3, 16, 12), 2
+    program = torch.export.export(module, inputs, dynamic_shapes=(sizes, None))
+    traced = []
+    run = torch.export.ExportedProgram.run_decompositions
+    monkeypatch.setattr(
+        torch.export.ExportedProgram,
+        "run_decompositions",
+        lambda self, table: traced.append(self) or run(self, table),
+    )
+    model = whet.compile(program, target=TARGET, cache=False)
+    assert traced == [program]
+    assert {n: str(r) for n, r in model.ranges.items()} == {
+        "b": "1 to 4", "input[2]": "6 to 40 in steps of 2", "input[3]": "6 to 48 in steps of 2",
+    }  # fmt: skip
+    rng = random.Random(seeds(1)[0])
+    drawn = [(rng.randint(1, 4), 2 * rng.randint(3, 20), 2 * rng.randint(3, 24)) for _ in range(8)]
+    for b, h, w in ((1, 6, 6), (4, 40, 48), (3, 6, 48), *drawn):
+        _agrees(model, module, torch.randn(b, 3, h, w))
+
+
+def test_lengths_that_meet():
+    module, n, m = _Lengths(), Dim("n", min=1, max=30), Dim("m", min=3, max=20)
+    program = torch.export.export(
+        module, (torch.randn(2, 5), torch.randn(2, 4)), dynamic_shapes=({1: n}, {1: m})
+    )
+    model = whet.compile(program, target=TARGET, cache=False)
+    for a, b in ((1, 3), (30, 20), (7, 13)):
+        _agrees(model, module, torch.randn(2, a), torch.randn(2, b))
+
+
+def test_a_graph_at_given_sizes():
+    module = _Images().eval()
+    sizes = {0: Dim("b", min=1, max=4), 2: 2 * Dim("h", min=3, max=20)}
+    inputs = torch.randn(2, 3, 16, 12), 2
+    program = torch.export.export(module, inputs, dynamic_shapes=(sizes, None))
+    x = torch.randn(3, 3, 10, 12)
+    graph = whet.from_torch(program, {"input": tuple(x.shape)})
+    assert graph.inputs[0].name == "input"
+    _agrees(whet.compile(graph, target=TARGET, cache=False), module, x)
+    for wrong, why in (
+        ((3, 3, 11, 12), r"input\[2\] is 11, and in the program it is 2\*"),
+        ((5, 3, 10, 12), r"input\[0\] is 5.* from 1 to 4"),
+        ((3, 3, 42, 12), r"input\[2\] is 42.* from 3 to 20"),
+        ((3, 3, 10, 13), "has the shape"),
+    ):
+        with pytest.raises(ArgumentError, match=why):
+            whet.from_torch(program, {"input": wrong})
+
+
+def test_sizes_that_depend_on_data_are_refused():
+    class Data(nn.Module):
+        def forward(self, x):
+            return x[x > 0]
+
+    program = torch.export.export(Data(), (torch.randn(9),))
+    with pytest.raises(ArgumentError, match="u0"):
+        whet.from_torch(program)
+    assert importer.is_program(program)
