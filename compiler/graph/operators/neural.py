@@ -211,6 +211,22 @@ def _lrn(x: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor
     return topi.nn.lrn(x, size, 1, alpha, beta, bias)
 
 
+_RESIZES = {1: topi.image.resize1d, 2: topi.image.resize2d, 3: topi.image.resize3d}
+
+
+def _resize(
+    x: Tensor,
+    size: Sequence[int],
+    method: str,
+    mode: str,
+    rounding: str = "",
+    alpha: float = -0.75,
+) -> Tensor:
+    """Images (N, C, ...) of another size, of one to three dimensions."""
+    layout = _POOLS[len(size)][1]
+    return _RESIZES[len(size)](x, None, size, layout, method, mode, rounding, alpha)
+
+
 def _deform_conv(
     x: Tensor,
     weight: Tensor,
@@ -251,9 +267,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "matmul": _matmul,
     "pool": _pool,
     "pool_places": _pool_places,
-    "resize2d": lambda x, size, method, mode, rounding="": topi.image.resize2d(
-        x, None, size, "NCHW", method, mode, rounding
-    ),
+    "resize": _resize,
     "rms_norm": lambda x, scale, axes, epsilon: topi.nn.rms_norm(x, scale, list(axes), epsilon),
     "softmax": lambda x, axis: topi.nn.softmax(x, axis),
 }

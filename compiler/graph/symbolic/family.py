@@ -30,6 +30,7 @@ from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, is_open, looked_a
 from whet.compiler.graph.symbolic.strides import Forms, Row, forms_of
 
 _MOST_DOUBTS = 48  # sizes that are looked at beyond the first ones, to tell forms apart
+_SHORT = 1 << 14  # elements: sizes decide of no more
 _NO_SIZE = (bool, str, float, type(None))
 
 
@@ -158,6 +159,7 @@ class _Alike:
         Raises:
             _Refused: it is not alike.
         """
+        graph = _with_own_constants(graph)
         if self._first is not None:
             graph = _with_transposes(graph, self._first)
         text, numbers = _described(graph)
@@ -244,6 +246,25 @@ def _described(graph: Graph) -> tuple[list[Any], list[int]]:
         numbers += [int(d) for d in integers(n.attrs)]
     text.append(tuple(place[v] for v in graph.outputs))
     return text, numbers
+
+
+def _with_own_constants(graph: Graph) -> Graph:
+    """The graph in which each node has its own short constants: equal ones are one in others.
+
+    What places rows are read from and what places columns are is the same where an image is square.
+    """
+    constants, nodes, read = dict(graph.constants), [], set()
+    for n in graph.nodes:
+        inputs = list(n.inputs)
+        for k, v in enumerate(inputs):
+            if v is None or v not in constants or not 1 < v.size <= _SHORT:
+                continue
+            if v in read:
+                own = inputs[k] = Value(f"{v.name}.{len(constants)}", v.shape, v.dtype)
+                constants[own] = constants[v]
+            read.add(v)
+        nodes.append(n if inputs == list(n.inputs) else replace(n, inputs=tuple(inputs)))
+    return replace(graph, nodes=tuple(nodes), constants=constants)
 
 
 def _with_transposes(graph: Graph, first: Graph) -> Graph:

@@ -16,7 +16,7 @@ from whet.compiler.tir import dtype as dt
 from whet.compiler.tir.ops import ops
 from whet.compiler.tir.ops.ops import const
 from whet.compiler.topi.elementwise import cast
-from whet.compiler.topi.shapes import is_constant, nearest_inside, static, with_axis
+from whet.compiler.topi.shapes import known, nearest_inside, static, with_axis
 from whet.compiler.topi.tag import INJECTIVE
 
 _MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -27,7 +27,7 @@ _WORDS = {"D": "depth", "H": "height", "W": "width"}
 
 _MOST_TIMES = 32  # that open images grow
 
-Fraction = tuple[int, int, int]  # a, b and d of (a * y + b) / d
+Fraction = tuple[Any, Any, Any]  # a, b and d of (a * y + b) / d: integers
 
 
 def resize1d(
@@ -123,7 +123,8 @@ def _resized(
     first, rank = 1 if layout.endswith("C") else 2, len(layout) - 2
     pairs = [_known(data.shape[first + k], size[k], mode, request) for k in range(rank)]
     sizes, wanted = zip(*pairs)
-    if 0 in sizes and 0 not in wanted:
+    none, asked = (any(isinstance(d, int) and d == 0 for d in each) for each in (sizes, wanted))
+    if none and not asked:
         have, want = ("x".join(map(str, each)) for each in (sizes, wanted))
         raise ArgumentError(
             request,
@@ -144,20 +145,17 @@ def _resized(
     return out if out_dtype in (None, out.dtype) else cast(out, out_dtype)
 
 
-def _known(have: Any, want: Any, mode: str, request: str) -> tuple[int, int]:
-    """The sizes of a dimension; of open ones their ratio, which is all that counts.
-
-    Raises:
-        ArgumentError: they are open, and one is no whole number of times the other, or pixels at
-            the ends stay at the ends.
-    """
-    have, want = ops.convert(have), ops.convert(want)
-    if not (is_constant(have) and is_constant(want)) and mode in ("half_pixel", "asymmetric"):
+def _known(have: Any, want: Any, mode: str, request: str) -> tuple[Any, Any]:
+    """The sizes of a dimension; of open ones their ratio where it is known to be a whole number."""
+    have, want = known(have), known(want)
+    if isinstance(have, int) and isinstance(want, int):
+        return have, want
+    if mode in ("half_pixel", "asymmetric"):  # where the ratio is all that counts
         analyzer = Analyzer()
         for k in range(1, _MOST_TIMES + 1):
             if analyzer.can_prove_equal(want, have * k):
                 return 1, k
-    return static(have, request), static(want, request)
+    return have, want
 
 
 def _check(
@@ -194,14 +192,26 @@ def _check(
         )
 
 
-def _fraction(mode: str, have: int, want: int) -> Fraction:
+def _fraction(mode: str, have: Any, want: Any) -> Fraction:
+    """Where pixel y lies; a result of one pixel has y = 0 alone."""
     if mode == "align_corners":
-        return (have - 1, 0, want - 1) if want > 1 else (0, 0, 1)
+        return have - 1, 0, _at_least_1(want - 1)
     if mode == "asymmetric":
-        return have, 0, max(want, 1)
-    if mode == "pytorch_half_pixel" and want == 1:
-        return 0, 0, 1
-    return 2 * have, have - want, 2 * max(want, 1)
+        return have, 0, _at_least_1(want)
+    a, b, d = 2 * have, have - want, 2 * _at_least_1(want)
+    if mode == "pytorch_half_pixel":
+        b = (0 if want == 1 else b) if isinstance(want, int) else ops.select(want > 1, b, 0)
+    return a, b, d
+
+
+def _at_least_1(n: Any) -> Any:
+    return max(n, 1) if isinstance(n, int) else ops.maximum(n, 1)
+
+
+def _part(x: Any, d: Any, dtype: str) -> Any:
+    """The fraction that is left of x / d, from 0 on and less than 1."""
+    rest = ops.cast(dtype, ops.floormod(x, d))
+    return rest * const(1.0 / d, dtype) if isinstance(d, int) else rest / ops.cast(dtype, d)
 
 
 def _picked(data: Tensor, axis: int, want: Any, element: Any, name: str) -> Tensor:
@@ -231,7 +241,7 @@ def _linear(data: Tensor, axis: int, want: Any, at: Fraction) -> Tensor:
 
     def element(*i: Any) -> Any:
         x = i[axis] * a + b
-        part = ops.cast(data.dtype, ops.floormod(x, d)) * const(1.0 / d, data.dtype)
+        part = _part(x, d, data.dtype)
         low = ops.floordiv(x, d)
         first, second = (
             data(*with_axis(i, axis, nearest_inside(low + k, data.shape[axis]))) for k in (0, 1)
@@ -254,7 +264,7 @@ def _cubic(data: Tensor, axis: int, want: Any, at: Fraction, alpha: float, exclu
 
     def element(*i: Any) -> Any:
         x = i[axis] * a + b
-        part = ops.cast(data.dtype, ops.floormod(x, d)) * const(1.0 / d, data.dtype)
+        part = _part(x, d, data.dtype)
         low = ops.floordiv(x, d)
         one, two = const(1, data.dtype), const(2, data.dtype)
         weights = [far(part + one), near(part), near(one - part), far(two - part)]

@@ -20,7 +20,7 @@ from whet.compiler.tir.ops.ops import (
     minimum,
     select,
 )
-from whet.compiler.topi.shapes import static, with_axis
+from whet.compiler.topi.shapes import nearest_inside, static, with_axis
 from whet.compiler.topi.tag import COMM_REDUCE, INJECTIVE
 
 Pixel = Callable[[Sequence[Any]], Any]
@@ -39,13 +39,13 @@ def resample(data: Tensor, places: Tensor, weights: Tensor, axis: int) -> Tensor
         weights: (count, taps), of the type of ``data``.
         axis: along which; the result has ``count`` elements there.
     """
-    count, taps = (int(d) for d in places.shape)
+    count, taps = places.shape
     t = reduce_axis((0, taps), name="t")
-    shape = with_axis(data.shape, axis, const(count))
+    shape = with_axis(data.shape, axis, count)
 
     def element(*i: Any) -> Any:
         k = i[axis]
-        at = maximum(minimum(places(k, t), const(int(data.shape[axis]) - 1, "int32")), 0)
+        at = nearest_inside(places(k, t), data.shape[axis])
         return te.sum(data(*with_axis(i, axis, at)) * weights(k, t), axis=t)
 
     return compute(shape, element, "T_resample", COMM_REDUCE)

@@ -214,6 +214,26 @@ def test_a_range_that_ends_as_a_single_token_says_where_to_begin():
         whet.compile(of_nodes(nodes, arrays), ranges, cache=False)
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic", "nearest"])
+@pytest.mark.parametrize("scales", [(0.5, 0.5), (1.5, 0.75), (2.0, 1.0)])
+def test_resizing_by_any_factor(mode, scales):
+    """And to the size that an image was, which is no whole number of times what it is."""
+    nodes = [("Resize", ["x", "", "scales"], ["a"], {"mode": mode}),
+             ("MaxPool", ["x"], ["p"], POOL), ("Shape", ["x"], ["s"]),
+             ("Resize", ["p", "", "", "s"], ["b"], {"mode": "linear"}),
+             ("Add", ["b", "x"], ["c"]), ("Resize", ["c", "", "scales"], ["d"], {"mode": mode}),
+             ("Add", ["a", "d"], ["y"])]  # fmt: skip
+    model = of_nodes(nodes, {"scales": np.array([1, 1, *scales], "float32")})
+    sizes = {"b": 2, "h": D(4, 40), "w": D(5, 33)}
+    compiled = whet.compile(model, sizes, "llvm -num_threads=2", cache=False)
+    for h, w in ((4, 5), (40, 33), (7, 32), (33, 6)):
+        x = drawn(2, 3, h, w)
+        (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+        out = np.full(wanted.shape, np.nan, "float32")
+        compiled.run([x], [out])
+        np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-5)
+
+
 BRANCHES = {
     "a shortcut that comes first": (
         [("Conv", ["x", "w"], ["a"], {"strides": [2, 2], "pads": [1] * 4}),

@@ -137,8 +137,8 @@ NO_RANGE = {
         {"w": ones(1, 16, 3), "r": ones(1, 16, 4)}, ["n", 2, 3],
     ),
     "Resize": (
-        [("Resize", ["x", "", "s"], ["y"], ("mode", "linear"))],
-        {"s": np.array([1, 1, 2], "float32")}, [1, 2, "n"],
+        [("Resize", ["x", "", "s"], ["y"], ("coordinate_transformation_mode", "align_corners"))],
+        {"s": np.array([1, 1, 3], "float32")}, [1, 2, "n"],
     ),
 }  # fmt: skip
 

@@ -277,17 +277,31 @@ def _networks(d):
     yield "_adaptive_avg_pool2d.default", (image, [3, 2])
     yield "adaptive_max_pool2d.default", (image[0], [1, 1])
     yield "avg_pool2d.default", (image[0], [3], [], [1])
+
+
+def _resized(d):
+    image = d.any(1, 3, 6, 10)
     yield "upsample_nearest2d.default", (image, [9, 12])
     yield "upsample_nearest2d.vec", (image, None, [2.0, 2.0])
     yield "upsample_bilinear2d.default", (image, [9, 5], True)
     yield "upsample_bilinear2d.vec", (image, [12, 20], False, None)
+    yield "upsample_bicubic2d.default", (image, [9, 5], True)
+    yield "upsample_bicubic2d.vec", (image, None, False, [1.7, 0.6])
+    for rank, linear in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
+        some = d.any(2, 3, *(7, 9, 6)[:rank])
+        yield f"upsample_{linear}.default", (some, [5, 12, 4][:rank], False)
+        yield f"upsample_{linear}.vec", (some, None, True, [2.0] * rank)
+        yield f"upsample_{linear}.vec", (some, None, False, [0.5, 1.5, 1.0][:rank])
+        for kind in ("upsample_nearest", "_upsample_nearest_exact"):
+            yield f"{kind}{rank}d.default", (some, [5, 18, 4][:rank])
+            yield f"{kind}{rank}d.vec", (some, None, [0.5, 1.75, 3.0][:rank])
 
 
 def cases(seed):
     """(operator, arguments, arguments by name) of each case."""
     d = Draw(seed)
     found = []
-    for kind in (_elements, _pairs, _moves, _places, _rows, _networks):
+    for kind in (_elements, _pairs, _moves, _places, _rows, _networks, _resized):
         for name, args, *more in kind(d):
             found.append((f"aten.{name}", args, more[0] if more else {}))
     return found

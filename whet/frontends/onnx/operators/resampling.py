@@ -84,23 +84,33 @@ def _of_images(
     n: OnnxNode, x: Value, sizes: Sequence[int], scales: Sequence[float], axes: Sequence[int],
     mode: str, where: str,
 ) -> Value | None:  # fmt: skip
-    """Images (N, C, H, W) enlarged by whole numbers; None: it is another case."""
+    """Images (N, C, ...) enlarged by whole numbers, or to given sizes; None: it is another case."""
     full = dict(zip(axes, zip(sizes, scales)))
-    if len(x.shape) != 4 or n.attr("antialias", 0) or x.dtype[:5] != "float":
+    if len(x.shape) not in (3, 4, 5) or n.attr("antialias", 0) or x.dtype[:5] != "float":
         return None
+    # a pixel that is the nearest of two that are as near, floats decide: whole numbers do not
+    by_sizes = mode == "linear" and not _has_scales(n)
     for a, d in enumerate(x.shape):
         size, scale = full.get(a, (d, 1.0))
-        if (a < 2 and size != d) or size / d != scale or scale < 1 or scale != int(scale):
+        is_whole = scale >= 1 and scale == int(scale)
+        if (a < 2 and size != d) or size / d != scale or not (is_whole or by_sizes):
             return None
     rounding = n.attr("nearest_mode", "round_prefer_floor" if n.version >= 11 else "floor")
     if where not in ("half_pixel", "asymmetric", "align_corners"):
         return None
     if mode == "nearest" and (where == "align_corners" or (where, rounding) not in _PLAIN):
         return None
-    size2 = [full.get(a, (x.shape[a], 1.0))[0] for a in (2, 3)]
+    made = [full.get(a, (x.shape[a], 1.0))[0] for a in range(2, len(x.shape))]
     method = "linear" if mode == "linear" else "nearest_neighbor"
     word = rounding if mode == "nearest" else ""
-    return n.add("resize2d", [x], size=size2, method=method, mode=where, rounding=word)
+    return n.add("resize", [x], size=made, method=method, mode=where, rounding=word)
+
+
+def _has_scales(n: OnnxNode) -> bool:
+    """True where a node says how many times an image grows, and not to which size."""
+    first = 1 if n.version < 11 else 2
+    given = n.known(first, None) if n.has(first) else None
+    return "scales" in n.attrs or (given is not None and bool(np.size(given)))
 
 
 _PLAIN = {("asymmetric", "floor"), ("half_pixel", "round_prefer_floor")}
@@ -136,7 +146,7 @@ def _taps(
     if mode == "nearest":
         usual = "round_prefer_floor" if n.version >= 11 else "floor"
         nearest = _NEAREST[n.attr("nearest_mode", usual)]
-        picked = [min(max(nearest(c), 0), have - 1) for c in along]
+        picked = [nearest(c) for c in along]  # the operator takes the nearest that there is
         return np.asarray(picked).reshape(-1, 1), np.ones((len(picked), 1))
     a = n.attr("cubic_coeff_a", -0.75)
     shrunk = min(scale, 1.0) if n.attr("antialias", 0) else 1.0
@@ -156,7 +166,7 @@ def _taps(
         if n.attr("exclude_outside", 0):
             own = np.where((at < 0) | (at >= have), 0.0, own)
             own = own / own.sum()
-        places.append(np.clip(at, 0, have - 1))
+        places.append(at)
         weights.append(own)
     return np.asarray(places), np.asarray(weights)
 
