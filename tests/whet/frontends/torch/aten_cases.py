@@ -221,6 +221,10 @@ def _rows(d):
     yield "cumprod.default", (x, -1)
     yield "sort.default", (x, 1, True)
     yield "topk.default", (x, 3, 2, False)
+    rows, one = d.any(2, 7).sort(1)[0], d.any(6).sort()[0]
+    yield "searchsorted.Tensor", (rows, torch.cat([rows[:, 2:4], d.any(2, 3)], 1)), {"right": True}
+    yield "searchsorted.Tensor", (one, d.any(2, 3)), {"out_int32": True}
+    yield "bucketize.Tensor", (d.any(3, 2), one)
 
 
 def _networks(d):
@@ -259,6 +263,10 @@ def _networks(d):
     yield attention, (q, k, d.any(2, 2, 5, 4)), {"is_causal": True, "scale": 0.3}
     flash = "_scaled_dot_product_flash_attention_for_cpu.default"
     yield flash, (q, k, d.any(2, 2, 5, 4)), {"attn_mask": d.any(3, 5)}
+    shared = d.any(2, 2, 5, 4), d.any(2, 2, 5, 6)
+    more = {"enable_gqa": True}
+    yield attention, (d.any(2, 6, 3, 4), *shared), more
+    yield attention, (d.any(2, 6, 3, 4), *shared, d.any(3, 5)), more
     yield "dropout.default", (x, 0.5, False)
     yield "native_dropout.default", (x, 0.5, False)
     for rank in (1, 2, 3):
@@ -281,6 +289,16 @@ def _networks(d):
 
 def _resized(d):
     image = d.any(1, 3, 6, 10)
+    for kind in ("bilinear", "bicubic"):
+        yield f"_upsample_{kind}2d_aa.default", (image, [4, 3], False)
+        yield f"_upsample_{kind}2d_aa.default", (image, [4, 13], True)
+        yield f"_upsample_{kind}2d_aa.vec", (image, None, False, [0.4, 1.3])
+    for mode in (0, 1, 2):
+        for padding in (0, 1, 2):
+            corners = (mode + padding) % 2 == 0
+            yield "grid_sampler_2d.default", (image, d.any(1, 4, 5, 2), mode, padding, corners)
+    volume, grid = d.any(2, 3, 4, 5, 6), d.any(2, 3, 2, 4, 3)
+    yield "grid_sampler_3d.default", (volume, grid, 0, 0, False)
     yield "upsample_nearest2d.default", (image, [9, 12])
     yield "upsample_nearest2d.vec", (image, None, [2.0, 2.0])
     yield "upsample_bilinear2d.default", (image, [9, 5], True)

@@ -160,7 +160,7 @@ def _taps(
         ratio = c - left
         offsets = np.arange(start, start + count)
         distance = np.abs((offsets - ratio) * shrunk)
-        own = _triangle(distance) if mode == "linear" else _cubic(distance, a)
+        own = triangle(distance) if mode == "linear" else keys(distance, a)
         own = own / own.sum() if shrunk != 1.0 else own
         at = left + offsets
         if n.attr("exclude_outside", 0):
@@ -171,12 +171,14 @@ def _taps(
     return np.asarray(places), np.asarray(weights)
 
 
-def _triangle(distance: np.ndarray) -> np.ndarray:
+def triangle(distance: np.ndarray) -> np.ndarray:
+    """The weights of pixels at distances, of two around a place."""
     return np.clip(1 - distance, 0, 1)
 
 
-def _cubic(x: np.ndarray, a: float) -> np.ndarray:
-    """Keys' cubic convolution kernel at distances."""
+def keys(distance: np.ndarray, a: float) -> np.ndarray:
+    """The weights of pixels at distances, of four around a place: Keys' cubic convolution."""
+    x = distance
     near = (a + 2) * x**3 - (a + 3) * x**2 + 1
     far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))

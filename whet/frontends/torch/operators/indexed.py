@@ -289,6 +289,20 @@ def _any_bags(n: AtenNode, rows: Value, offsets: Value, padding: int, mode: str)
     return n.add("where", [empty, n.constant(0, rows.dtype), made])
 
 
+def _searchsorted(n: AtenNode) -> Value:
+    """The places at which numbers would be put into sorted rows."""
+    rows = n.value("boundaries" if "boundaries" in n.args else "sorted_sequence")
+    if n.get("sorter") is not None:
+        raise n.refused("its rows are sorted by another operand", "torch.gather them before")
+    right = bool(n.get("right")) or n.get("side") == "right"
+    x, shape = n.value("self"), n.shape
+    if not x.shape:
+        x = n.reshaped(x, (1,))
+    if x.dtype != rows.dtype:
+        raise n.refused(f"it looks for {x.dtype} in {rows.dtype}", "cast one of the two")
+    return n.reshaped(n.cast(n.add("searchsorted", [rows, x], right=right), n.dtype), shape)
+
+
 TABLE: dict[str, Translate] = {
     **{
         f"aten.{name}": _scatter
@@ -304,5 +318,7 @@ TABLE: dict[str, Translate] = {
     "aten.index.Tensor": _index,
     "aten.index_put.default": _index_put,
     "aten.index_select.default": _index_select,
+    "aten.bucketize.Tensor": _searchsorted,
     "aten.masked_scatter.default": _masked_scatter,
+    "aten.searchsorted.Tensor": _searchsorted,
 }  # fmt: skip

@@ -122,14 +122,17 @@ def _pool(kind: str, rank: int) -> Translate:
         sides = n.ints("padding", rank)
         if n.get("divisor_override") is not None:
             raise n.refused("it divides by a number of its own")
-        made = n.add(
-            "pool", [_images(n, rank)], kind=kind, window=window, strides=strides,
-            padding=[*sides, *sides],
-            dilation=n.ints("dilation", rank) if "dilation" in n.args else [1] * rank,
-            ceil_mode=bool(n.get("ceil_mode", False)),
-            count_include_pad=bool(n.get("count_include_pad", kind == "avg")),
-        )  # fmt: skip
-        return [n.reshaped(made, n.shape), None]
+        x, more = _images(n, rank), {
+            "window": window, "strides": strides, "padding": [*sides, *sides],
+            "dilation": n.ints("dilation", rank) if "dilation" in n.args else [1] * rank,
+            "ceil_mode": bool(n.get("ceil_mode", False)),
+        }  # fmt: skip
+        include = bool(n.get("count_include_pad", kind == "avg"))
+        made = n.add("pool", [x], kind=kind, count_include_pad=include, **more)
+        if len(n.results) == 1:
+            return [n.reshaped(made, n.shape)]
+        places = n.add("pool_places", [x], **more)
+        return [n.reshaped(made, n.shape), n.reshaped(places, n.shape)]
 
     return translate
 
@@ -151,11 +154,13 @@ def _adaptive(kind: str, rank: int) -> Translate:
 def _attention(n: AtenNode) -> list[Value | None]:
     """Attention; a row of which all is masked gives 0."""
     q, k, v = (n.value(name) for name in ("query", "key", "value"))
-    if float(n.get("dropout_p", 0)) or n.get("enable_gqa"):
-        raise n.refused("it drops elements, or shares keys between heads")
+    if float(n.get("dropout_p", 0)):
+        raise n.refused("it drops elements")
     scale = n.get("scale")
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
-    scores = n.add("matmul", [q, k], transpose_b=True)
+    heads = (*q.shape[:-1], k.shape[-2])
+    scores = n.add("matmul", [_grouped(n, q, k), k], transpose_b=True)
+    scores = n.reshaped(scores, heads)
     scores = n.add("multiply", [scores, n.constant(scale, q.dtype)])
     mask = n.optional("attn_mask")
     if n.get("is_causal"):
@@ -171,7 +176,18 @@ def _attention(n: AtenNode) -> list[Value | None]:
     weights = n.add("softmax", [scores], axis=len(scores.shape) - 1)
     if hidden is not None and not n.get("is_causal"):
         weights = n.add("where", [hidden, n.constant(0, q.dtype), weights])
-    return [n.add("matmul", [weights, v]), None]
+    made = n.add("matmul", [_grouped(n, weights, v), v])
+    return [n.reshaped(made, (*q.shape[:-1], v.shape[-1])), None]
+
+
+def _grouped(n: AtenNode, x: Value, keys: Value) -> Value:
+    """Rows of heads that share keys, one behind the other."""
+    many = 1 if len(x.shape) < 3 else x.shape[-3]
+    shared = 1 if len(keys.shape) < 3 else keys.shape[-3]
+    if not n.get("enable_gqa") or many == shared:
+        return x
+    rows = many // shared * x.shape[-2]
+    return n.reshaped(x, (*x.shape[:-3], shared, rows, x.shape[-1]))
 
 
 def _operand_alone(n: AtenNode) -> Value:

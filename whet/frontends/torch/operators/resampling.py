@@ -1,4 +1,4 @@
-"""Images enlarged and shrunk."""
+"""Images enlarged, shrunk, and sampled at the places of a grid."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from whet.compiler.graph import Value
+from whet.frontends.onnx.operators.resampling import keys, triangle
 from whet.frontends.torch.operators.node import AtenNode, Translate
 
 _CUBIC = -0.75  # Keys' parameter
@@ -78,15 +79,57 @@ def _linear(k: np.ndarray, by: np.float32) -> Taps:
 def _cubic(k: np.ndarray, by: np.float32) -> Taps:
     at = (k + np.float32(0.5)) * by - np.float32(0.5)
     left = np.floor(at)
-    part = (at - left)[:, None]
     offsets = np.arange(-1, 3)
-    t = np.abs(part - offsets)
-    near = ((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1
-    far = ((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC
-    return left[:, None] + offsets, np.where(t <= 1, near, far)
+    return left[:, None] + offsets, keys(np.abs((at - left)[:, None] - offsets), _CUBIC)
 
 
 _TAPS = {"nearest_neighbor": _nearest, "linear": _linear, "cubic": _cubic}
+
+
+_SHARP_CUBIC = -0.5  # Keys' parameter where an image is smoothed first
+
+
+def _smoothed(half: int) -> Translate:
+    """Images resized by means of the pixels that one covers, at least twice ``half``."""
+
+    def translate(n: AtenNode) -> Value:
+        x = n.value("self" if "self" in n.args else "input")
+        corners = bool(n.get("align_corners", False))
+        for k, (size, factor) in enumerate(zip(n.shape[2:], _factors(n, 2))):
+            have = x.shape[2 + k]
+            by = 1 / factor if factor is not None else have / size
+            if corners:
+                by = (have - 1) / (size - 1) if size > 1 else 0.0
+            places, weights = _windows(half, have, size, by)
+            given = [x, n.constant(places, "int32"), n.constant(weights, x.dtype)]
+            x = n.add("resample", given, axis=2 + k)
+        return x
+
+    return translate
+
+
+def _windows(half: int, have: int, size: int, by: float) -> Taps:
+    """The pixels around each place, as many as it covers, by their distance; they sum up to 1."""
+    wide = max(by, 1.0)
+    centre = by * (np.arange(size) + 0.5)
+    first, last = (np.trunc(centre + s * half * wide + 0.5).clip(0, have) for s in (-1, 1))
+    places = first[:, None] + np.arange(int((last - first).max()))
+    distance = np.abs((places - centre[:, None] + 0.5) / wide)
+    weights = triangle(distance) if half == 1 else keys(distance, _SHARP_CUBIC)
+    weights = np.where(places < last[:, None], weights, 0.0)
+    return places, weights / weights.sum(1, keepdims=True)
+
+
+_SAMPLES, _PADS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+
+
+def _grid_sample(n: AtenNode) -> Value:
+    """Images sampled at the places of a grid."""
+    return n.add(
+        "grid_sample", [n.value("input"), n.value("grid")],
+        method=_SAMPLES[int(n["interpolation_mode"])], padding=_PADS[int(n["padding_mode"])],
+        corners=bool(n["align_corners"]),
+    )  # fmt: skip
 
 
 def _both(name: str, of: Translate) -> dict[str, Translate]:
@@ -97,6 +140,10 @@ _NEAREST = _upsample("nearest_neighbor", "asymmetric", "floor")
 _EXACT = _upsample("nearest_neighbor", "half_pixel", "round_prefer_ceil")
 
 TABLE: dict[str, Translate] = {
+    "aten.grid_sampler_2d.default": _grid_sample,
+    "aten.grid_sampler_3d.default": _grid_sample,
+    **_both("_upsample_bilinear2d_aa", _smoothed(1)),
+    **_both("_upsample_bicubic2d_aa", _smoothed(2)),
     **_both("upsample_linear1d", _upsample("linear")),
     **_both("upsample_bilinear2d", _upsample("linear")),
     **_both("upsample_trilinear3d", _upsample("linear")),
