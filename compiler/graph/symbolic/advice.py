@@ -68,8 +68,10 @@ def _shapes(ranges: Mapping[str, Dynamic]) -> str:
 
 def multiples(r: Dynamic, step: int) -> Dynamic:
     """The sizes of a range that are multiples of a step, where there are some; else the range."""
+    if step % r.step or r.low % r.step or step == r.step:
+        return r
     low, high = -(-r.low // step) * step, r.high // step * step
-    return Dynamic(low, high, step) if r.step == 1 and high - low >= _LEAST * step else r
+    return Dynamic(low, high, step) if high - low >= _LEAST * step else r
 
 
 def graph_at(at: GraphAt, ranges: Mapping[str, Dynamic], point: Sizes) -> Graph:

@@ -338,6 +338,9 @@ class SymbolicModel(Model):
                 f"the model's symbols are {', '.join(self.ranges)}",
                 f"{method}({', '.join(f'{n}={r.high}' for n, r in self.ranges.items())})",
             )
+        for name, k in sizes.items():
+            if not isinstance(k, int):
+                raise ArgumentError(f"{method}({name}={k!r})", "a size is an int")
         self._check_ranges(sizes)
 
     def _refusal(self, what: str) -> tuple[str, str, str]:

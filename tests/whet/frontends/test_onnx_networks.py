@@ -50,3 +50,21 @@ def test_samples_outside_of_an_image(mode, padding, corners):
     given = {n: 1.3 * rng.standard_normal(sizes[n]).astype("float32") for n in ("x", "grid")}
     (wanted,) = by_onnxruntime(made, given)
     np.testing.assert_allclose(compile(made)(**given), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("version", "many"), [(18, 3), (21, 12)])
+def test_groups_are_scaled_by_group_before_by_channel(version, many):
+    info = helper.make_tensor_value_info
+    shapes = {"x": (2, 12, 5, 4), "scale": (many,), "bias": (many,), "y": (2, 12, 5, 4)}
+    infos = {n: info(n, TensorProto.FLOAT, s) for n, s in shapes.items()}
+    node = helper.make_node("GroupNormalization", ["x", "scale", "bias"], ["y"], num_groups=3)
+    graph = helper.make_graph([node], "g", [infos[n] for n in ("x", "scale", "bias")], [infos["y"]])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+    rng = np.random.default_rng()
+    given = {n: rng.standard_normal(shapes[n]).astype("float32") for n in ("x", "scale", "bias")}
+    rows = given["x"].astype("float64").reshape(2, 3, -1)
+    off = rows - rows.mean(-1, keepdims=True)
+    normal = (off / np.sqrt((off**2).mean(-1, keepdims=True) + 1e-5)).reshape(2, 12, 5, 4)
+    scale, bias = (np.repeat(given[n], 12 // many)[:, None, None] for n in ("scale", "bias"))
+    found = compile(made, target="llvm -num_threads=1", cache=False)(**given)
+    np.testing.assert_allclose(found, normal * scale + bias, rtol=1e-4, atol=1e-5)

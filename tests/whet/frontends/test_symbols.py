@@ -278,6 +278,8 @@ def test_ranges_and_places_where_none_may_be(model):
             model.calls_at(**calls)
     with pytest.raises(ArgumentError, match="the model is for batch from"):
         model.calls_at(batch=1 << 20, length=1)
+    with pytest.raises(ArgumentError, match=r"length=4\.0\): a size is an int"):
+        model.calls_at(batch=1, length=4.0)
 
 
 def test_kernels_one_by_one(model):

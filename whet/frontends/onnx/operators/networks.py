@@ -196,12 +196,19 @@ def _scaled_norm(
     return made if bias is None else n.add("add", [made, bias])
 
 
-def _norm(operator: str, **attrs: str) -> Translate:
-    def translate(n: OnnxNode) -> Value:
-        more = {ours: n.attr(name) for ours, name in attrs.items()}
-        return n.add(operator, n.inputs[:3], epsilon=n.attr("epsilon", 1e-5), **more)
+def _instance_norm(n: OnnxNode) -> Value:
+    return n.add("instance_norm", n.inputs[:3], epsilon=n.attr("epsilon", 1e-5))
 
-    return translate
+
+def _group_norm(n: OnnxNode) -> Value:
+    """Groups of channels, each normalised; before version 21 scaled by group, not by channel."""
+    x, groups = n.input(0), n.attr("num_groups")
+    channels, more = x.shape[1], n.inputs[1:3]
+    if n.version < 21 and groups != channels:
+        columns = (reshaped(n, v, (groups, 1)) for v in (n.input(1), n.input(2)))
+        rows = [n.add("expand", [v], shape=(groups, channels // groups)) for v in columns]
+        more = [reshaped(n, v, (channels,)) for v in rows]
+    return n.add("group_norm", [x, *more], groups=groups, epsilon=n.attr("epsilon", 1e-5))
 
 
 def _lp_pool(n: OnnxNode) -> Value:
@@ -279,9 +286,9 @@ TABLE: dict[str, Translate] = {
     "GlobalAveragePool": lambda n: n.add("global_pool", [n.input(0)], kind="avg"),
     "GlobalLpPool": _global_lp_pool,
     "GlobalMaxPool": lambda n: n.add("global_pool", [n.input(0)], kind="max"),
-    "GroupNormalization": _norm("group_norm", groups="num_groups"),
+    "GroupNormalization": _group_norm,
     "Hardmax": _hardmax,
-    "InstanceNormalization": _norm("instance_norm"),
+    "InstanceNormalization": _instance_norm,
     "LRN": _lrn,
     "LayerNormalization": _layer_norm,
     "LpNormalization": _lp_normalization,

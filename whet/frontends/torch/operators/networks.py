@@ -158,9 +158,7 @@ def _attention(n: AtenNode) -> list[Value | None]:
         raise n.refused("it drops elements")
     scale = n.get("scale")
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
-    heads = (*q.shape[:-1], k.shape[-2])
-    scores = n.add("matmul", [_grouped(n, q, k), k], transpose_b=True)
-    scores = n.reshaped(scores, heads)
+    scores = _by_heads(n, q, k, transpose_b=True)
     scores = n.add("multiply", [scores, n.constant(scale, q.dtype)])
     mask = n.optional("attn_mask")
     if n.get("is_causal"):
@@ -176,18 +174,18 @@ def _attention(n: AtenNode) -> list[Value | None]:
     weights = n.add("softmax", [scores], axis=len(scores.shape) - 1)
     if hidden is not None and not n.get("is_causal"):
         weights = n.add("where", [hidden, n.constant(0, q.dtype), weights])
-    made = n.add("matmul", [_grouped(n, weights, v), v])
-    return [n.reshaped(made, (*q.shape[:-1], v.shape[-1])), None]
+    return [_by_heads(n, weights, v), None]
 
 
-def _grouped(n: AtenNode, x: Value, keys: Value) -> Value:
-    """Rows of heads that share keys, one behind the other."""
-    many = 1 if len(x.shape) < 3 else x.shape[-3]
-    shared = 1 if len(keys.shape) < 3 else keys.shape[-3]
-    if not n.get("enable_gqa") or many == shared:
-        return x
-    rows = many // shared * x.shape[-2]
-    return n.reshaped(x, (*x.shape[:-3], shared, rows, x.shape[-1]))
+def _by_heads(n: AtenNode, x: Value, keys: Value, **attrs: bool) -> Value:
+    """A product of each head; rows of heads that share keys stand one behind the other."""
+    shared = keys.shape[-3] if n.get("enable_gqa") else 0
+    if not shared or x.shape[-3] == shared:
+        return n.add("matmul", [x, keys], **attrs)
+    outer, (heads, rows, width) = x.shape[:-3], x.shape[-3:]
+    many = n.reshaped(x, (*outer, shared, heads // shared * rows, width))
+    made = n.add("matmul", [many, keys], **attrs)
+    return n.reshaped(made, (*outer, heads, rows, made.shape[-1]))
 
 
 def _operand_alone(n: AtenNode) -> Value:
