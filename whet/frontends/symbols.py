@@ -135,6 +135,7 @@ def _of_program(who: str, program: Any) -> Family | None:
         ArgumentError: a size has no upper bound.
     """
     from whet.frontends.torch.importer import Decomposed
+    from whet.frontends.torch.sizes import name_of
 
     metas = {n.name: n.meta["val"] for n in program.graph.nodes if n.op == "placeholder"}
     inputs = {
@@ -155,7 +156,7 @@ def _of_program(who: str, program: Any) -> Family | None:
             r = program.range_constraints[s]
             if str(r.upper) in ("int_oo", "oo") or int(r.upper) > _MOST:
                 raise ArgumentError(
-                    f"{who}(program)", f"a size of {place}, {_name(d, s)}, has no upper bound",
+                    f"{who}(program)", f"a size of {place}, {name_of(d, s)}, has no upper bound",
                     "torch.export.Dim('batch', min=1, max=64), or shapes={'x': (8, 3)}",
                 )  # fmt: skip
             steps = symbols[s] = _steps(place, d, s)
@@ -205,20 +206,11 @@ def _steps(place: str, size: Any, s: Any) -> _Steps:
         size: the dimension; symbols that are one come first.
         s: a symbol in it.
     """
-    from whet.frontends.torch.sizes import steps_of
+    from whet.frontends.torch.sizes import name_of, steps_of
 
     expr = size.node.expr
     line = None if expr.is_Symbol else steps_of(expr, s)
     if line is None:
-        return _Steps(_name(size, s))
+        return _Steps(name_of(size, s))
     first, step = line
     return _Steps(place, step, first)
-
-
-def _name(size: Any, s: Any) -> str:
-    """The name that its ``Dim`` has, else the one that PyTorch gave."""
-    named: Mapping[str, str] = getattr(size.node.shape_env, "source_name_to_debug_name", {})
-    sources = getattr(size.node.shape_env, "var_to_sources", {}).get(s, ())
-    found = (named.get(source.name if isinstance(source.name, str) else source.name())
-             for source in sources)  # fmt: skip
-    return next((name for name in found if name), str(s))

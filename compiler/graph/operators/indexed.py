@@ -48,6 +48,16 @@ def _tensor_scatter(
     return te.compute(x.shape, element, "T_tensor_scatter", topi.tag.INJECTIVE)
 
 
+def _resample(
+    x: Tensor, places: Tensor, weights: Tensor, axis: int, factor: float | None = None
+) -> Tensor:
+    """Sums along an axis of elements at places; by a factor, these do not depend on the extent.
+
+    The result has ``floor(factor * extent)`` elements then.
+    """
+    return topi.image.resample(x, places, weights, axis)
+
+
 def _reverse_sequence(x: Tensor, lengths: Tensor, seq_axis: int, batch_axis: int) -> Tensor:
     return topi.reverse_sequence(x, lengths, seq_axis, batch_axis)
 
@@ -58,7 +68,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "grid_sample": lambda x, grid, method, padding, corners: topi.image.grid_sample(
         x, grid, method, padding_mode=padding, align_corners=corners
     ),
-    "resample": topi.image.resample,
+    "resample": _resample,
     "reverse_sequence": _reverse_sequence,
     "roi_align": topi.image.roi_align,
     "scatter": _scatter,

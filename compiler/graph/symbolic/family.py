@@ -26,11 +26,16 @@ from whet.compiler.graph.symbolic.advice import (
     request_of,
     sizes_text,
 )
+from whet.compiler.graph.symbolic.factors import wrong_extent
+from whet.compiler.graph.symbolic.likeness import (
+    short_constants,
+    with_own_constants,
+    with_transposes,
+)
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, is_open, looked_at, ones
 from whet.compiler.graph.symbolic.strides import Forms, Row, forms_of
 
 _MOST_DOUBTS = 48  # sizes that are looked at beyond the first ones, to tell forms apart
-_SHORT = 1 << 14  # elements: sizes decide of no more
 _NO_SIZE = (bool, str, float, type(None))
 
 
@@ -135,7 +140,12 @@ def _found(
         if point not in points:
             file.add(graph_at(at, ranges, point), point)
     file.graph(file)  # also where a size is 1, for which passes make another one
-    return _with_slices(made.graph(file), [v for v, is_cut in made.cut.items() if is_cut])
+    whole = made.graph(file)
+    wrong = wrong_extent(whole.graph.nodes, whole.shapes, ranges)
+    if wrong is not None:
+        node, why = wrong
+        raise _Refused(request_of(ranges), f"{node.origin or node}: {why}")
+    return _with_slices(whole, [v for v, is_cut in made.cut.items() if is_cut])
 
 
 class _Alike:
@@ -151,6 +161,7 @@ class _Alike:
         self._points: list[Sizes] = []
         self._columns: list[list[int]] = []
         self._first: Graph | None = None
+        self._own: set[tuple[int, int]] = set()
         self._text: list[Any] = []
 
     def add(self, graph: Graph, point: Sizes) -> None:
@@ -159,9 +170,11 @@ class _Alike:
         Raises:
             _Refused: it is not alike.
         """
-        graph = _with_own_constants(graph)
+        if self._first is None:
+            self._own = short_constants(graph)
+        graph = with_own_constants(graph, self._own)
         if self._first is not None:
-            graph = _with_transposes(graph, self._first)
+            graph = with_transposes(graph, self._first)
         text, numbers = _described(graph)
         if self._first is None:
             self._first, self._text = graph, text
@@ -246,49 +259,6 @@ def _described(graph: Graph) -> tuple[list[Any], list[int]]:
         numbers += [int(d) for d in integers(n.attrs)]
     text.append(tuple(place[v] for v in graph.outputs))
     return text, numbers
-
-
-def _with_own_constants(graph: Graph) -> Graph:
-    """The graph in which each node has its own short constants: equal ones are one in others.
-
-    What places rows are read from and what places columns are is the same where an image is square.
-    """
-    constants, nodes, read = dict(graph.constants), [], set()
-    for n in graph.nodes:
-        inputs = list(n.inputs)
-        for k, v in enumerate(inputs):
-            if v is None or v not in constants or not 1 < v.size <= _SHORT:
-                continue
-            if v in read:
-                own = inputs[k] = Value(f"{v.name}.{len(constants)}", v.shape, v.dtype)
-                constants[own] = constants[v]
-            read.add(v)
-        nodes.append(n if inputs == list(n.inputs) else replace(n, inputs=tuple(inputs)))
-    return replace(graph, nodes=tuple(nodes), constants=constants)
-
-
-def _with_transposes(graph: Graph, first: Graph) -> Graph:
-    """The graph with transposes where another one has them and it has reshapes that are the same.
-
-    Passes write a transpose that moves nothing but axes of 1 as a reshape: an image's, at the sizes
-    at which a single pixel is left of it.
-    """
-    if len(graph.nodes) != len(first.nodes):
-        return graph
-    pairs = zip(graph.nodes, first.nodes)
-    return replace(graph, nodes=tuple(_as_transpose(n, like) for n, like in pairs))
-
-
-def _as_transpose(node: Node, like: Node) -> Node:
-    """A reshape as a transpose like another one, where it is one."""
-    if (node.operator, like.operator) != ("reshape", "transpose"):
-        return node
-    shape, axes = node.reads[0].shape, like.attrs["axes"]
-    if len(axes) != len(shape) or node.output.shape != tuple(shape[a] for a in axes):
-        return node
-    moved = [a for a in axes if shape[a] != 1]
-    is_one = moved == sorted(moved)
-    return replace(node, operator="transpose", attrs=like.attrs) if is_one else node
 
 
 def _constants(graph: Graph) -> list[Value]:

@@ -339,7 +339,7 @@ class SymbolicModel(Model):
                 f"{method}({', '.join(f'{n}={r.high}' for n, r in self.ranges.items())})",
             )
         for name, k in sizes.items():
-            if not isinstance(k, int):
+            if not hasattr(k, "__index__"):
                 raise ArgumentError(f"{method}({name}={k!r})", "a size is an int")
         self._check_ranges(sizes)
 

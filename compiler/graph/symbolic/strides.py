@@ -1,7 +1,5 @@
 """Sizes that strides divide: ``k * ((n + b) // c) + d`` of a symbol, and products of such ones.
 
-Images that grow by a fraction are a multiple and such a part: ``n + n // 2``.
-
 A convolution or a pool that moves by two pixels halves an image and rounds; several in a row are
 one such form, of the product of their strides. Some sizes that were looked at may fit several
 forms: then another size is named, at which they differ.
@@ -10,8 +8,8 @@ forms: then another size is named, at which they differ.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement, product
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 
@@ -20,7 +18,6 @@ from whet.compiler.graph.passes.tiles import STEP
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, widest
 
 _MOST_STRIDE = 64
-_MOST_TIMES = 3  # an image that grows by a fraction: 1.5 times are once and a half
 _PERIOD = 4096  # two forms that agree at so many sizes in a row agree at all: c times c' is less
 _MOST_FACTORS = 3  # of a product: the images, their rows, their columns
 
@@ -60,14 +57,14 @@ def forms_of(
     factors = {q: None for extent in known for q in _quotients(extent)}
     squares = _squares(points, [*map(Symbol, ranges), *known])
     for row in sorted(row for row, extent in found.items() if extent is None):
-        many = squares.get(row) or _all_candidates(points, row, ranges)
+        many = squares.get(row) or list(_candidates(points, row, ranges))
         if not many:
             continue
         point = _difference(many, ranges)
         if point is not None:
             return Forms(found, point)
         found[row] = many[0].extent
-        factors[many[0].factor] = None
+        factors[many[0].quotient] = None
     every = [*map(Symbol, ranges), *factors]
     for row in [row for row, extent in found.items() if extent is None and factors]:
         found[row] = _product(points, row, every)
@@ -117,22 +114,16 @@ def more_points(ranges: Mapping[str, Dynamic]) -> list[dict[str, int]]:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """``m * name + k * ((name + b) // c) + d``."""
+    """``k * ((name + b) // c) + d``."""
 
     name: str
     k: int
     b: int
     c: int
     d: int
-    m: int = 0
 
     @property
-    def factor(self) -> Extent:
-        """What a product is made of: the quotient, or the whole where it is added to a multiple."""
-        return self.extent if self.m else self._quotient
-
-    @property
-    def _quotient(self) -> Extent:
+    def quotient(self) -> Extent:
         """The quotient that is multiplied; of a single one, with the number that is added to it."""
         more = self.b + (self.c * self.d if self.k == 1 else 0)
         top: Extent = Symbol(self.name)
@@ -142,12 +133,11 @@ class _Candidate:
 
     @property
     def extent(self) -> Extent:
-        own = self._quotient if self.k == 1 else _scaled(self._quotient, self.k, self.d)
-        return Operation("+", _scaled(Symbol(self.name), self.m, 0), own) if self.m else own
+        return self.quotient if self.k == 1 else _scaled(self.quotient, self.k, self.d)
 
     def at(self, sizes: np.ndarray) -> np.ndarray:
         """Its values."""
-        return self.m * sizes + self.k * ((sizes + self.b) // self.c) + self.d
+        return self.k * ((sizes + self.b) // self.c) + self.d
 
 
 def _quotients(extent: Extent) -> Iterator[Extent]:
@@ -165,21 +155,10 @@ def _scaled(extent: Extent, k: int, d: int) -> Extent:
     return found if not d else Operation("+" if d > 0 else "-", found, abs(d))
 
 
-def _all_candidates(
-    points: Sequence[Sizes], row: Row, ranges: Mapping[str, Dynamic]
-) -> list[_Candidate]:
-    """The forms that have some numbers, of one symbol alone: with a multiple if none is without."""
-    found = list(_candidates(points, row, ranges))
-    for m, name in product(range(1, 1 if found else _MOST_TIMES + 1), ranges):
-        rest = tuple(n - m * p[name] for n, p in zip(row, points))
-        found += [replace(one, m=m) for one in _candidates(points, rest, {name: ranges[name]})]
-    return found
-
-
 def _candidates(
     points: Sequence[Sizes], row: Row, ranges: Mapping[str, Dynamic]
 ) -> Iterator[_Candidate]:
-    """The forms without a multiple that have some numbers, of one symbol alone.
+    """The forms that have some numbers, of one symbol alone.
 
     Strides that divide the step of its range come first, as kernels count steps; then powers of
     two, as networks halve; then small ones.

@@ -89,6 +89,7 @@ class Decomposed:
 
         numbers = _numbers(self._program, shapes) if shapes else {}
         # what is open without a number is said by its node
+        _check_numbers(self._program)
         nodes, _ = at_sizes(self._program.graph, numbers)
         with torch.no_grad():
             return _graph(self._program, nodes)
@@ -161,7 +162,7 @@ def _numbers(program: Any, shapes: Mapping[str, Sequence[int]]) -> dict[Any, int
     Raises:
         ArgumentError: these are no shapes that it takes.
     """
-    from whet.frontends.torch.sizes import number, numbers_of, symbols_of
+    from whet.frontends.torch.sizes import name_of, number, numbers_of, symbols_of
 
     if not isinstance(shapes, Mapping):
         raise ArgumentError(
@@ -174,7 +175,7 @@ def _numbers(program: Any, shapes: Mapping[str, Sequence[int]]) -> dict[Any, int
     for name in shapes:
         who = f"from_torch(shapes={{{name!r}: ...}})"
         if name not in names:
-            raise ArgumentError(who, f"its inputs are {', '.join(names)}")
+            raise ArgumentError(who, f"its inputs are {', '.join(map(str, names))}")
         if not hasattr(metas[name], "shape"):
             raise ArgumentError(who, f"the input is {metas[name]!r}, no tensor")
     sizes = [
@@ -193,11 +194,18 @@ def _numbers(program: Any, shapes: Mapping[str, Sequence[int]]) -> dict[Any, int
     for s, n in numbers.items():
         r = program.range_constraints.get(s)
         if r is not None and not r.lower <= n <= r.upper:
-            named = next((f"{place} is {size}" for place, d, size in sizes if s in symbols_of(d)))
+            place, d, size = next(one for one in sizes if s in symbols_of(one[1]))
             raise ArgumentError(
-                who, f"{named}, and {s} in the program is from {r.lower} to {r.upper}",
+                who,
+                f"{place} is {size}, and {name_of(d, s)} in the program is from {r.lower} to "
+                f"{r.upper}",
                 "torch.export.Dim(..., min=, max=) says which sizes a program takes",
-            )  # fmt: skip
+            )
+    envs = {d.node.shape_env for _, d, _ in sizes if symbols_of(d)}
+    for guard in (g.expr for env in envs for g in env.guards):
+        if guard.free_symbols <= numbers.keys() and guard.xreplace(numbers) == False:  # noqa: E712
+            why = f"the program was traced for sizes of which {guard} is true"
+            raise ArgumentError(who, why, "torch.export.export with inputs of these sizes")
     return numbers
 
 
@@ -240,6 +248,21 @@ def _check_changes(program: Any) -> None:
                 f"from_torch: {what} {name!r}", "the program changes it; graphs change nothing",
                 "module.eval() before torch.export, or return the new value",
             )  # fmt: skip
+
+
+def _check_numbers(program: Any) -> None:
+    """Refuse a program of which a number, no size of an array, is open."""
+    from whet.frontends.torch.sizes import symbols_of
+
+    names = program.graph_signature.user_inputs
+    for node in program.graph.nodes:
+        meta = node.meta.get("val")
+        if node.op == "placeholder" and node.name in names and not hasattr(meta, "shape"):
+            for s in symbols_of(meta):
+                raise ArgumentError(
+                    f"from_torch: the input {node.name!r}", f"it is an open number, {s}",
+                    "torch.export.export with it as a constant",
+                )  # fmt: skip
 
 
 def _graph(program: Any, nodes: Any) -> Graph:

@@ -36,8 +36,9 @@ def at_sizes(graph: Any, numbers: Mapping[Symbol, int]) -> tuple[Any, dict[Any, 
         if str(node.target) in CHECKS:
             continue
         meta = node.meta.get("val")
-        if _is_symbolic(meta):
-            became[node] = number(meta, numbers)
+        size = number(meta, numbers)
+        if _is_symbolic(meta) and not _is_symbolic(size):
+            became[node] = size
             continue
         copy = made.node_copy(node, became.__getitem__)
         copy.name = node.name  # which FX changes where it is Python's own, as input
@@ -99,10 +100,10 @@ def numbers_of(dims: Iterable[tuple[Any, int]]) -> dict[Symbol, int]:
     found: dict[Symbol, int] = {}
     symbolic = [(d.node.expr, size) for d, size in dims if _is_symbolic(d)]
     for whole, size in sorted(symbolic, key=lambda one: not one[0].is_Symbol):
-        expr = whole.xreplace(found)
-        if len(expr.free_symbols) == 1:
-            (s,) = expr.free_symbols
-            first, step = steps_of(expr, s) or (0, 1)
+        left = whole.free_symbols - found.keys()
+        if len(left) == 1:
+            (s,) = left
+            first, step = steps_of(whole.xreplace(found), s) or (0, 1)
             found[s] = (size - first) // step
     return found
 
@@ -119,6 +120,15 @@ def steps_of(expr: Any, s: Symbol) -> tuple[int, int] | None:
         return None
     first, step = int(first), int(second - first)
     return (first, step) if (first + step * s - expr).expand() == 0 else None
+
+
+def name_of(size: Any, s: Any) -> str:
+    """The name that its ``Dim`` has, else the one that PyTorch gave."""
+    named: Mapping[str, str] = getattr(size.node.shape_env, "source_name_to_debug_name", {})
+    sources = getattr(size.node.shape_env, "var_to_sources", {}).get(s, ())
+    found = (named.get(source.name if isinstance(source.name, str) else source.name())
+             for source in sources)  # fmt: skip
+    return next((name for name in found if name), str(s))
 
 
 def _is_symbolic(x: Any) -> bool:

@@ -305,6 +305,7 @@ def _resized(d):
     yield "upsample_bilinear2d.vec", (image, [12, 20], False, None)
     yield "upsample_bicubic2d.default", (image, [9, 5], True)
     yield "upsample_bicubic2d.vec", (image, None, False, [1.7, 0.6])
+    yield "upsample_bilinear2d.vec", (image.double(), None, False, [1.7, 0.6])
     for rank, linear in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
         some = d.any(2, 3, *(7, 9, 6)[:rank])
         yield f"upsample_{linear}.default", (some, [5, 12, 4][:rank], False)

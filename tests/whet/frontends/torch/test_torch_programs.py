@@ -40,8 +40,8 @@ class _Images(nn.Module):
 RESIZED = {
     "half": lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear"),
     "half of the nearest": lambda x: F.interpolate(x, scale_factor=0.5),
-    "one and a half": lambda x: F.interpolate(x, scale_factor=(1.5, 0.5), mode="bicubic"),
-    "three quarters": lambda x: F.interpolate(x, scale_factor=0.75, mode="nearest-exact"),
+    "twice and a quarter": lambda x: F.interpolate(x, scale_factor=(2, 0.25), mode="bicubic"),
+    "half of the exact": lambda x: F.interpolate(x, scale_factor=0.5, mode="nearest-exact"),
     "to a size": lambda x: F.interpolate(x, size=(17, 13), mode="bilinear"),
     "to a size by the nearest": lambda x: F.interpolate(x, size=(17, 13)),
     "corners": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True),
@@ -60,10 +60,10 @@ def test_images_resized_by_any_factor(name):
         def forward(self, x):
             return RESIZED[name](x)
 
-    sizes = {0: Dim("b", min=1, max=3), 2: Dim("h", min=4, max=40), 3: Dim("w", min=4, max=40)}
+    sizes = {0: Dim("b", min=1, max=3), 2: Dim("h", min=8, max=40), 3: Dim("w", min=8, max=40)}
     program = torch.export.export(Resized(), (torch.randn(2, 3, 19, 24),), dynamic_shapes=(sizes,))
     model = whet.compile(program, target=TARGET, cache=False)
-    for b, h, w in ((1, 4, 4), (3, 40, 40), (2, 5, 38), (1, 33, 7), (2, 20, 21)):
+    for b, h, w in ((1, 8, 8), (3, 40, 40), (2, 9, 38), (1, 33, 11), (2, 20, 21)):
         _agrees(model, Resized(), torch.randn(b, 3, h, w))
 
 
@@ -136,12 +136,86 @@ def test_a_graph_at_given_sizes():
             whet.from_torch(program, {"input": wrong})
 
 
-def test_sizes_that_depend_on_data_are_refused():
-    class Data(nn.Module):
-        def forward(self, x):
-            return x[x > 0]
+class _Of(nn.Module):
+    """A function as a module."""
 
-    program = torch.export.export(Data(), (torch.randn(9),))
-    with pytest.raises(ArgumentError, match="u0"):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def test_inputs_that_share_a_size():
+    module, n = _Of(lambda x, y: (x * 2, y - x[:1])), Dim("n", min=1, max=20)
+    inputs = torch.randn(2, 5), torch.randn(3, 5)
+    program = torch.export.export(module, inputs, dynamic_shapes=(({1: n}, {1: n}),))
+    model = whet.compile(program, target=TARGET, cache=False)
+    for k in (1, 7, 20):
+        _agrees(model, module, torch.randn(2, k), torch.randn(3, k))
+    names = program.graph_signature.user_inputs
+    with pytest.raises(ArgumentError, match="is 4, and in the program it is"):
+        whet.from_torch(program, {names[0]: (2, 5), names[1]: (3, 4)})
+
+
+def test_what_a_program_was_traced_for():
+    def by_parity(x):
+        return x + 1 if x.shape[0] % 2 == 0 else x - 1
+
+    sizes = (({0: Dim.AUTO},),)
+    program = torch.export.export(_Of(by_parity), (torch.randn(4, 3),), dynamic_shapes=sizes)
+    (name,) = program.graph_signature.user_inputs
+    assert whet.from_torch(program, {name: (6, 3)}).outputs[0].shape == (6, 3)
+    with pytest.raises(ArgumentError, match=r"traced for sizes of which Eq\(Mod"):
+        whet.from_torch(program, {name: (5, 3)})
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda x: x[x > 0], "u0"),
+        (lambda x: x * x.sum().item(), "_local_scalar_dense.default .*not supported"),
+    ],
+)
+def test_what_depends_on_data_is_refused(function, why):
+    program = torch.export.export(_Of(function), (torch.randn(9),))
+    with pytest.raises(ArgumentError, match=why):
         whet.from_torch(program)
     assert importer.is_program(program)
+
+
+@pytest.mark.parametrize(
+    ("function", "least", "why"),
+    [
+        (lambda x: x.squeeze(0) * 2, 1, "leaves out an axis of 1"),
+        (lambda x: F.interpolate(x[None], scale_factor=0.15), 16, "0.15 times another, has no"),
+        (lambda x: F.interpolate(x[None], scale_factor=1.15), 16, "no polynomial"),
+    ],
+)
+def test_sizes_that_are_refused(function, least, why):
+    sizes = (({0: Dim("n", min=least, max=40)},),)
+    given = torch.randn(24, 3) if least == 1 else torch.randn(2, 24, 3)
+    if least > 1:
+        sizes = (({1: Dim("n", min=least, max=40)},),)
+    program = torch.export.export(_Of(function), (given,), dynamic_shapes=sizes)
+    with pytest.raises(ArgumentError, match=why):
+        whet.compile(program, target=TARGET, cache=False)
+
+
+def test_an_open_number_is_refused():
+    sizes = (({0: Dim("n", min=2, max=40)}, Dim.DYNAMIC),)
+    module = _Of(lambda x, k: x * k)
+    program = torch.export.export(module, (torch.randn(5), 3), dynamic_shapes=sizes)
+    with pytest.raises(ArgumentError, match="it is an open number"):
+        whet.compile(program, target=TARGET, cache=False)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("size", [(82, 61), (61, 82), (3, 5)])
+def test_the_nearest_of_two_that_are_as_near(mode, size):
+    """Floats decide in PyTorch."""
+    module = _Of(lambda x: F.interpolate(x, size=size, mode=mode)).eval()
+    x = torch.randn(1, 2, 2, 2)
+    model = whet.compile(module, inputs=(x,), target=TARGET, cache=False)
+    np.testing.assert_array_equal(model(x.numpy()), module(x))

@@ -32,7 +32,7 @@ def _resize(n: OnnxNode) -> Value:
         plain = _of_images(n, x, sizes, scales, axes, mode, where)
         if plain is not None:
             return plain
-    made, outside = x, []
+    made, outside, by_factor = x, [], _has_scales(n)
     for axis, size, scale, region in zip(axes, sizes, scales, regions):
         have = x.shape[axis]
         if size == have and scale == 1.0 and region == (0.0, 1.0):
@@ -43,6 +43,7 @@ def _resize(n: OnnxNode) -> Value:
             "resample",
             [made, n.constant(places, "int32"), n.constant(weights, x.dtype)],
             axis=axis,
+            factor=scale if by_factor else None,
         )
         if where == "tf_crop_and_resize":
             beyond = np.asarray([c < 0 or c > have - 1 for c in along])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +22,15 @@ def _upsample(method: str, mode: str = "", rounding: str = "") -> Translate:
         size = list(n.shape[2:])
         factors = _factors(n, len(size))
         corners = bool(n.get("align_corners", False))
+        taps = _exact if rounding == "round_prefer_ceil" else _TAPS[method]
         # by a factor that is no whole number, a size that is rounded down is not the ratio
         if not corners and any(f is not None and f != int(f) for f in factors):
-            taps = _exact if rounding == "round_prefer_ceil" else _TAPS[method]
             for k, (factor, made) in enumerate(zip(factors, size)):
                 x = _resampled(n, x, 2 + k, made, factor, taps)
+            return x
+        if rounding and any(map(_is_rounded, x.shape[2:], size, [taps] * len(size))):
+            for k, made in enumerate(size):
+                x = _resampled(n, x, 2 + k, made, None, taps)
             return x
         where = mode or ("align_corners" if corners else "half_pixel")
         return n.add("resize", [x], size=size, method=method, mode=where, rounding=rounding)
@@ -52,32 +57,41 @@ def _resampled(
     axis: int,
     size: int,
     factor: float | None,
-    taps: Callable[[np.ndarray, np.float32], Taps],
+    taps: Callable[[np.ndarray, Any], Taps],
 ) -> Value:
     """An axis resized by a factor, which says where each element lies whatever the size is."""
-    by = np.float32(1 / factor if factor is not None else x.shape[axis] / size)
-    places, weights = taps(np.arange(size, dtype=np.float32), by)
+    kind = np.float64 if x.dtype == "float64" else np.float32  # in which PyTorch computes
+    by = kind(1 / factor) if factor is not None else kind(x.shape[axis]) / kind(size)
+    places, weights = taps(np.arange(size, dtype=kind), by)
     given = [x, n.constant(places, "int32"), n.constant(weights, x.dtype)]
-    return n.add("resample", given, axis=axis)
+    return n.add("resample", given, axis=axis, factor=factor)
 
 
-def _nearest(k: np.ndarray, by: np.float32) -> Taps:
+def _is_rounded(have: int, size: int, taps: Callable[[np.ndarray, Any], Taps]) -> bool:
+    """True where PyTorch's floats decide for another pixel than fractions of integers do."""
+    k = np.arange(size)
+    exact = k * have // size if taps is _nearest else (2 * k + 1) * have // (2 * size)
+    found, _ = taps(k.astype(np.float32), np.float32(have) / np.float32(size))
+    return bool(np.any(np.minimum(found[:, 0], have - 1) != exact))
+
+
+def _nearest(k: np.ndarray, by: Any) -> Taps:
     return np.floor(k * by)[:, None], np.ones((k.size, 1))
 
 
-def _exact(k: np.ndarray, by: np.float32) -> Taps:
-    return np.floor((k + np.float32(0.5)) * by)[:, None], np.ones((k.size, 1))
+def _exact(k: np.ndarray, by: Any) -> Taps:
+    return np.floor((k + 0.5) * by)[:, None], np.ones((k.size, 1))
 
 
-def _linear(k: np.ndarray, by: np.float32) -> Taps:
-    at = np.maximum((k + np.float32(0.5)) * by - np.float32(0.5), 0)
+def _linear(k: np.ndarray, by: Any) -> Taps:
+    at = np.maximum((k + 0.5) * by - 0.5, 0)
     left = np.floor(at)
     part = at - left
     return np.stack([left, left + 1], 1), np.stack([1 - part, part], 1)
 
 
-def _cubic(k: np.ndarray, by: np.float32) -> Taps:
-    at = (k + np.float32(0.5)) * by - np.float32(0.5)
+def _cubic(k: np.ndarray, by: Any) -> Taps:
+    at = (k + 0.5) * by - 0.5
     left = np.floor(at)
     offsets = np.arange(-1, 3)
     return left[:, None] + offsets, keys(np.abs((at - left)[:, None] - offsets), _CUBIC)

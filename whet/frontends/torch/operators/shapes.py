@@ -18,6 +18,19 @@ def _view(n: AtenNode) -> Value:
     return n.reshaped(n.value("self"), n.shape)
 
 
+def _squeeze(n: AtenNode) -> Value:
+    """Without axes of 1; an open size that is 1 here is one of the others for the program."""
+    x = n.value("self")
+    axes = n.axes("dim", len(x.shape))
+    kept = tuple(d for k, d in enumerate(x.shape) if d != 1 or k not in axes)
+    if kept != n.shape:
+        raise n.refused(
+            f"it leaves out an axis of 1, whose size is open: {list(x.shape)} becomes {list(kept)}",
+            "torch.export.Dim(..., min=2)",
+        )
+    return n.reshaped(x, n.shape)
+
+
 def _permute(n: AtenNode) -> Value:
     x = n.value("self")
     return _transposed(n, x, [n.axis(a, len(x.shape)) for a in n.ints("dims")])
@@ -220,9 +233,8 @@ TABLE: dict[str, Translate] = {
         "lift_fresh_copy.default",
     ),
     **_each(
-        _view, "view.default", "_unsafe_view.default", "reshape.default", "squeeze.dim",
-        "squeeze.dims", "squeeze.default", "unsqueeze.default", "flatten.using_ints",
-        "unflatten.int",
+        _view, "view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default",
+        "flatten.using_ints", "unflatten.int",
     ),
     **_each(_transpose, "transpose.int", "t.default"),
     **_each(_split, "split_with_sizes.default", "split.Tensor", "unbind.int"),
@@ -238,6 +250,7 @@ TABLE: dict[str, Translate] = {
     "aten.permute.default": _permute,
     "aten.repeat.default": _repeat,
     "aten.roll.default": _roll,
+    **_each(_squeeze, "squeeze.dim", "squeeze.dims", "squeeze.default"),
     "aten.select.int": _select,
     "aten.select_scatter.default": _select_scatter,
     "aten.slice.Tensor": _slice,
@@ -247,6 +260,8 @@ TABLE: dict[str, Translate] = {
     "aten.unfold.default": _unfold,
 }  # fmt: skip
 VIEWS = frozenset(
-    name for name, of in TABLE.items() if of in (_same, _view, _permute, _transpose, _select)
+    name
+    for name, of in TABLE.items()
+    if of in (_same, _view, _squeeze, _permute, _transpose, _select)
 )
 """Operators that give another view of a tensor, and compute nothing."""
