@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import floor
 
 from whet.compiler.abi.extent import Extent, Shape, evaluate, symbols_of
@@ -39,6 +39,12 @@ def wrong_extent(
             if evaluate(made, sizes) != floor(evaluate(have, sizes) * factor):
                 return node, f"a size of it, {factor:g} times another, has no form"
     return None
+
+
+def factors_of(nodes: Iterable[Node]) -> set[float]:
+    """By which factors nodes resize."""
+    found = {n.attrs.get("factor") for n in nodes if n.operator == "resample"}
+    return {f for f in found if f is not None}
 
 
 def _sizes(extent: Extent, ranges: Mapping[str, Dynamic]) -> Iterator[Sizes]:

@@ -26,7 +26,7 @@ from whet.compiler.graph.symbolic.advice import (
     request_of,
     sizes_text,
 )
-from whet.compiler.graph.symbolic.factors import wrong_extent
+from whet.compiler.graph.symbolic.factors import factors_of, wrong_extent
 from whet.compiler.graph.symbolic.likeness import (
     short_constants,
     with_own_constants,
@@ -204,7 +204,9 @@ class _Alike:
 
     def _forms(self, rows: set[Row], file: _Alike) -> Forms:
         known = [] if file is self else file.found()
-        return forms_of(self._points, rows, self.ranges, known)
+        assert self._first is not None
+        times = factors_of(self._first.nodes)
+        return forms_of(self._points, rows, self.ranges, known, times)
 
     def found(self) -> list[Extent]:
         """The sizes with symbols."""

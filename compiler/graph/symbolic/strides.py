@@ -1,19 +1,21 @@
 """Sizes that strides divide: ``k * ((n + b) // c) + d`` of a symbol, and products of such ones.
 
 A convolution or a pool that moves by two pixels halves an image and rounds; several in a row are
-one such form, of the product of their strides. Some sizes that were looked at may fit several
-forms: then another size is named, at which they differ.
+one such form, of the product of their strides. What a factor makes of a size is ``p * n // q``,
+which is compared at all sizes (:mod:`~whet.compiler.graph.symbolic.factors`). Some sizes that were
+looked at may fit several forms: then another size is named, at which they differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from whet.compiler.abi.extent import Extent, Operation, Symbol, evaluate
+from whet.compiler.abi.extent import Extent, Operation, Symbol, evaluate, symbols_of
 from whet.compiler.graph.passes.tiles import STEP
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, widest
 
@@ -43,6 +45,7 @@ def forms_of(
     rows: set[Row],
     ranges: Mapping[str, Dynamic],
     known: Sequence[Extent] = (),
+    times: Collection[float] = (),
 ) -> Forms:
     """The forms of some sizes.
 
@@ -52,12 +55,15 @@ def forms_of(
         ranges: symbol -> its range.
         known: sizes that others are made of; quotients of these by
             :data:`~whet.compiler.graph.passes.tiles.STEP` are tried first.
+        times: by which images are resized; what that makes of a size is tried first, too.
     """
     found: dict[Row, Extent | None] = {row: fitted(points, row) for row in rows}
     factors = {q: None for extent in known for q in _quotients(extent)}
     squares = _squares(points, [*map(Symbol, ranges), *known])
+    resized = _resized(points, [*map(Symbol, ranges), *known], times)
     for row in sorted(row for row, extent in found.items() if extent is None):
-        many = squares.get(row) or list(_candidates(points, row, ranges))
+        many: list[_Form] = [*squares.get(row, ())] or [*_candidates(points, row, ranges)]
+        many = [*resized.get(row, ()), *many]
         if not many:
             continue
         point = _difference(many, ranges)
@@ -65,6 +71,10 @@ def forms_of(
             return Forms(found, point)
         found[row] = many[0].extent
         factors[many[0].quotient] = None
+    resized = _resized(points, [d for d in found.values() if isinstance(d, Operation)], times)
+    for row in [row for row in resized if found.get(row, 0) is None]:
+        found[row] = resized[row][0].extent
+        factors[resized[row][0].quotient] = None
     every = [*map(Symbol, ranges), *factors]
     for row in [row for row, extent in found.items() if extent is None and factors]:
         found[row] = _product(points, row, every)
@@ -79,6 +89,20 @@ def _squares(points: Sequence[Sizes], known: Iterable[Extent]) -> dict[Row, list
         if squares is not None:
             numbers = squares.at(np.array([p[squares.name] for p in points]))
             found.setdefault(tuple(numbers.tolist()), []).append(squares)
+    return found
+
+
+def _resized(
+    points: Sequence[Sizes], known: Iterable[Extent], times: Collection[float]
+) -> dict[Row, list[_Resized]]:
+    """Sizes by factors, rounded down: at each of the points, and as forms."""
+    found: dict[Row, list[_Resized]] = {}
+    for size, factor in product(known, times):
+        one, names = Fraction(factor).limit_denominator(_MOST_STRIDE), symbols_of(size)
+        if one.denominator > 1 and len(names) == 1:
+            top = size if one.numerator == 1 else Operation("*", size, one.numerator)
+            form = _Resized(min(names), Operation("//", top, one.denominator))
+            found.setdefault(tuple(evaluate(form.extent, p) for p in points), []).append(form)
     return found
 
 
@@ -140,6 +164,26 @@ class _Candidate:
         return self.k * ((sizes + self.b) // self.c) + self.d
 
 
+@dataclass(frozen=True)
+class _Resized:
+    """What a factor makes of a size of one symbol."""
+
+    name: str
+    extent: Extent
+
+    @property
+    def quotient(self) -> Extent:
+        """The whole."""
+        return self.extent
+
+    def at(self, sizes: np.ndarray) -> np.ndarray:
+        """Its values."""
+        return np.array([evaluate(self.extent, {self.name: int(n)}) for n in sizes])
+
+
+_Form = _Candidate | _Resized
+
+
 def _quotients(extent: Extent) -> Iterator[Extent]:
     """The quotients in an extent."""
     if isinstance(extent, Operation):
@@ -180,7 +224,7 @@ def _candidates(
                 yield _Candidate(name, int(k[b]), int(b), c, int(d[b]))
 
 
-def _difference(many: Sequence[_Candidate], ranges: Mapping[str, Dynamic]) -> Sizes | None:
+def _difference(many: Sequence[_Form], ranges: Mapping[str, Dynamic]) -> Sizes | None:
     """Sizes at which candidates differ, which tell as many apart as any; None: they never do."""
     best: tuple[int, Sizes] | None = None
     for name in dict.fromkeys(one.name for one in many):

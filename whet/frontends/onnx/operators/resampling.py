@@ -32,7 +32,13 @@ def _resize(n: OnnxNode) -> Value:
         plain = _of_images(n, x, sizes, scales, axes, mode, where)
         if plain is not None:
             return plain
-    made, outside, by_factor = x, [], _has_scales(n)
+    # then what an element reads depends on its place and the scale alone, not on the extent
+    by_factor = (
+        _has_scales(n)
+        and where in ("half_pixel", "asymmetric")
+        and not n.attr("exclude_outside", 0)
+    )
+    made, outside = x, []
     for axis, size, scale, region in zip(axes, sizes, scales, regions):
         have = x.shape[axis]
         if size == have and scale == 1.0 and region == (0.0, 1.0):
