@@ -162,7 +162,7 @@ def _of_range(r: Dynamic, beyond: bool) -> list[int]:
     return sorted(found)
 
 
-def fitted(points: Sequence[Sizes], numbers: Sequence[int]) -> Extent | None:
+def fitted(points: Sequence[Sizes], numbers: Sequence[int], spare: int = 0) -> Extent | None:
     """The polynomial of the symbols that has some values; of degree 2 at most, in integers.
 
     >>> print(fitted([{"n": 2}, {"n": 3}, {"n": 7}], [5, 7, 15]))
@@ -171,6 +171,7 @@ def fitted(points: Sequence[Sizes], numbers: Sequence[int]) -> Extent | None:
     Args:
         points: sizes.
         numbers: the value at each of them.
+        spare: so many more sizes there are at least than terms: as many terms fit anything.
 
     Returns:
         None if there is none.
@@ -178,6 +179,8 @@ def fitted(points: Sequence[Sizes], numbers: Sequence[int]) -> Extent | None:
     if all(n == numbers[0] for n in numbers):
         return numbers[0]
     for monomials in _bases(list(points[0])):
+        if len(points) < len(monomials) + spare:
+            return None
         columns = [[prod(p[x] for x in m) for m in monomials] for p in points]
         found = np.linalg.lstsq(np.array(columns, float), np.array(numbers, float), rcond=None)[0]
         factors = [round(float(x)) for x in found]

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
+from math import prod
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from whet.compiler.graph.passes.tiles import STEP
 from whet.compiler.graph.symbolic.sizes import Dynamic, Sizes, fitted, widest
 
 _MOST_STRIDE = 64
+_SPARE = 2  # sizes beyond the terms of a polynomial, where not all of a range were looked at
 _PERIOD = 4096  # two forms that agree at so many sizes in a row agree at all: c times c' is less
 _MOST_FACTORS = 3  # of a product: the images, their rows, their columns
 
@@ -57,7 +59,9 @@ def forms_of(
             :data:`~whet.compiler.graph.passes.tiles.STEP` are tried first.
         times: by which images are resized; what that makes of a size is tried first, too.
     """
-    found: dict[Row, Extent | None] = {row: fitted(points, row) for row in rows}
+    every_size = prod((r.high - r.above_one) // r.step + 1 for r in ranges.values())
+    spare = 0 if len(points) >= every_size else _SPARE
+    found: dict[Row, Extent | None] = {row: fitted(points, row, spare) for row in rows}
     factors = {q: None for extent in known for q in _quotients(extent)}
     squares = _squares(points, [*map(Symbol, ranges), *known])
     resized = _resized(points, [*map(Symbol, ranges), *known], times)

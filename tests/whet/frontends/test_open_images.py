@@ -214,6 +214,24 @@ def test_a_range_that_ends_as_a_single_token_says_where_to_begin():
         whet.compile(of_nodes(nodes, arrays), ranges, cache=False)
 
 
+def test_few_sizes_of_many_symbols():
+    """As many sizes as a polynomial has terms fit one: of three symbols, ten."""
+    nodes = [("Conv", ["x", "v"], ["c"], {"strides": [2, 2], "pads": [1] * 4}),
+             ("Conv", ["c", "w"], ["d"], {"strides": [2, 2], "pads": [1] * 4}),
+             ("Transpose", ["d"], ["t"], {"perm": [0, 2, 3, 1]}),
+             ("Reshape", ["t", "to"], ["f"]), ("MatMul", ["f", "m"], ["y"])]  # fmt: skip
+    arrays = {"v": drawn(8, 3, 3, 3), "w": drawn(8, 8, 3, 3), "to": np.array([-1, 8]),
+              "m": drawn(8, 8)}  # fmt: skip
+    model, ranges = of_nodes(nodes, arrays), {"b": D(1, 3), "h": D(4, 5), "w": D(4, 6)}
+    with pytest.raises(ArgumentError, match="is no polynomial of b, h, w"):
+        whet.compile(model, ranges, cache=False)
+    compiled = whet.compile(model, ranges | {"h": D(4, 13), "w": D(4, 9)}, cache=False)
+    for b, h, w in ((1, 4, 4), (3, 13, 9), (2, 5, 8), (3, 8, 5)):
+        x = drawn(b, 3, h, w)
+        (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+        np.testing.assert_allclose(compiled(x), wanted, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic", "nearest"])
 @pytest.mark.parametrize("scales", [(0.5, 0.5), (1.5, 0.75), (2.0, 1.0)])
 def test_resizing_by_any_factor(mode, scales):
