@@ -101,11 +101,13 @@ def _gemm(
     return topi.add(made, c if beta == 1.0 else topi.multiply(c, const(beta, a.dtype)))
 
 
-_POOLS = {
-    1: (topi.nn.pool1d, "NCW"),
-    2: (topi.nn.pool2d, "NCHW"),
-    3: (topi.nn.pool3d, "NCDHW"),
-}
+_POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
+
+
+def _layout(rank: int, channels_last: bool = False) -> str:
+    """The layout of images of so many dimensions: ``"NCHW"``, or ``"NHWC"``."""
+    spatial = "DHW"[-rank:]
+    return f"N{spatial}C" if channels_last else f"NC{spatial}"
 
 
 def _pool(
@@ -126,8 +128,7 @@ def _pool(
     """
     if len(window) not in _POOLS:
         raise ArgumentError(f"a pool of {x}", f"windows have {len(window)} dimensions", "1 to 3")
-    pool, layout = _POOLS[len(window)]
-    layout = layout.replace("C", "") + "C" if channels_last else layout
+    pool, layout = _POOLS[len(window)], _layout(len(window), channels_last)
     return pool(
         x, window, strides, dilation, list(padding), kind, ceil_mode, layout, count_include_pad,
         True,
@@ -151,10 +152,8 @@ def _pool_places(
 
 
 _ADAPTIVE = {
-    1: (topi.nn.adaptive_pool1d, "NCW"),
-    2: (topi.nn.adaptive_pool, "NCHW"),
-    3: (topi.nn.adaptive_pool3d, "NCDHW"),
-}
+    1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.adaptive_pool3d,
+}  # fmt: skip
 
 
 def _adaptive_pool(
@@ -164,9 +163,7 @@ def _adaptive_pool(
 
     ``channels_last`` is for images whose channels are the last dimension.
     """
-    pool, layout = _ADAPTIVE[len(size)]
-    layout = layout.replace("C", "") + "C" if channels_last else layout
-    return pool(x, tuple(size), kind, layout)
+    return _ADAPTIVE[len(size)](x, tuple(size), kind, _layout(len(size), channels_last))
 
 
 def _global_pool(x: Tensor, kind: str) -> Tensor:
@@ -223,8 +220,8 @@ def _resize(
     alpha: float = -0.75,
 ) -> Tensor:
     """Images (N, C, ...) of another size, of one to three dimensions."""
-    layout = _POOLS[len(size)][1]
-    return _RESIZES[len(size)](x, None, size, layout, method, mode, rounding, alpha)
+    rank = len(size)
+    return _RESIZES[rank](x, None, size, _layout(rank), method, mode, rounding, alpha)
 
 
 def _deform_conv(

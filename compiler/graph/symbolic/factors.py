@@ -42,7 +42,7 @@ def wrong_extent(
 
 
 def factors_of(nodes: Iterable[Node]) -> set[float]:
-    """By which factors nodes resize."""
+    """The factors by which nodes resize."""
     found = {n.attrs.get("factor") for n in nodes if n.operator == "resample"}
     return {f for f in found if f is not None}
 
@@ -51,8 +51,8 @@ def _sizes(extent: Extent, ranges: Mapping[str, Dynamic]) -> Iterator[Sizes]:
     """The sizes of the symbols of an extent, one after the other at its ends."""
     top, low = widest(ranges), {n: r.low for n, r in ranges.items()}
     for name in symbols_of(extent):
-        r = ranges[str(name)]
+        r = ranges[name]
         every = range(r.low, r.high + 1, r.step)
         for n in {*every[:_MOST], *every[-_MOST:]}:
-            yield {**top, str(name): n}
-            yield {**low, str(name): n}
+            yield {**top, name: n}
+            yield {**low, name: n}

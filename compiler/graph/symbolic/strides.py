@@ -170,7 +170,7 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _Resized:
-    """What a factor makes of a size of one symbol."""
+    """A size of one symbol times a factor, rounded down."""
 
     name: str
     extent: Extent

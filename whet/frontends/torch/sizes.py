@@ -109,7 +109,7 @@ def numbers_of(dims: Iterable[tuple[Any, int]]) -> dict[Symbol, int]:
 
 
 def steps_of(expr: Any, s: Symbol) -> tuple[int, int] | None:
-    """What a size is at ``s = 0``, and its step from one number to the next; None: it is no line.
+    """The size at ``s = 0``, and its step from one number to the next; None: it is no line.
 
     Args:
         expr: an expression of the symbol.
