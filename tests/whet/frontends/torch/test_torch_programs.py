@@ -192,14 +192,14 @@ def test_what_depends_on_data_is_refused(function, why):
     ("function", "least", "why"),
     [
         (lambda x: x.squeeze(0) * 2, 1, "leaves out an axis of 1"),
-        (lambda x: F.interpolate(x[None], scale_factor=0.123), 17, "0.123 times another|no polyn"),
+        (lambda x: F.interpolate(x[None], scale_factor=0.7), 17, "0.7 times another, has no form"),
     ],
 )
 def test_sizes_that_are_refused(function, least, why):
     sizes = (({0: Dim("n", min=least, max=40)},),)
     given = torch.randn(24, 3) if least == 1 else torch.randn(2, 24, 3)
     if least > 1:
-        sizes = (({1: Dim("n", min=least, max=900)},),)
+        sizes = (({1: Dim("n", min=least, max=100)},),)
     program = torch.export.export(_Of(function), (given,), dynamic_shapes=sizes)
     with pytest.raises(ArgumentError, match=why):
         whet.compile(program, target=TARGET, cache=False)
